@@ -1,0 +1,240 @@
+/* What every part of the compiler stands on: memory, text, positions, diagnostics, dims and types. Knows nothing of the language's syntax or IR. */
+#ifndef PHOBOS_BASE_H
+#define PHOBOS_BASE_H
+
+#include "runtime/program.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- arena.c: memory that lives as long as the compilation; nothing is freed singly; exhaustion ends the process ---- */
+
+typedef struct Arena Arena;
+
+Arena *arena_new(void);
+void arena_free(Arena *arena);
+void *arena_alloc(Arena *arena, size_t size); /* zeroed, aligned to 16 */
+char *arena_strndup(Arena *arena, const char *text, size_t length);
+char *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define NEW(arena, T) ((T *)arena_alloc((arena), sizeof(T)))
+#define NEW_ARRAY(arena, T, n) ((T *)arena_alloc((arena), sizeof(T) * (size_t)(n)))
+
+/* A growing array in an arena: VEC(Expr *) args; vec_push(arena, &args, e); args.items[i], args.count. A zeroed one is empty. */
+#define VEC(T)        \
+    struct {          \
+        T *items;     \
+        int count;    \
+        int capacity; \
+    }
+#define vec_push(arena, vec, ...)                                                                                           \
+    do {                                                                                                                    \
+        if ((vec)->count == (vec)->capacity)                                                                                \
+            (vec)->items = vec_grow((arena), (vec)->items, (vec)->count, &(vec)->capacity, sizeof *(vec)->items);           \
+        (vec)->items[(vec)->count++] = (__VA_ARGS__);                                                                       \
+    } while (0)
+void *vec_grow(Arena *arena, void *items, int count, int *capacity, size_t item_size);
+
+/* ---- buffer.c: a text under construction, on the heap; the owner frees it ---- */
+
+typedef struct Buffer {
+    char *data; /* NUL-terminated once something was written */
+    size_t length, capacity;
+} Buffer;
+
+void buffer_append(Buffer *buffer, const char *data, size_t length);
+void buffer_puts(Buffer *buffer, const char *text);
+void buffer_printf(Buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void buffer_free(Buffer *buffer);
+
+/* ---- intern.c: one copy of each name; compared by pointer ---- */
+
+typedef struct Interner Interner;
+
+Interner *interner_new(Arena *arena);
+const char *intern(Interner *interner, const char *text, size_t length);
+const char *intern_cstr(Interner *interner, const char *text);
+
+/* ---- source.c: the text being compiled ---- */
+
+#define SOURCE_MAX_BYTES (16u << 20)
+
+/* `length` bytes on line `line` from column `column` (both from 1; columns count bytes). Line 0: no position. */
+typedef struct Span {
+    uint32_t line, column, length;
+} Span;
+
+typedef struct Source {
+    const char *path; /* as given on the command line; what messages print */
+    const char *text; /* NUL after `length` bytes; NULL when only positions are known (IR input) */
+    size_t length;
+} Source;
+
+/* Reads a regular file of at most SOURCE_MAX_BYTES ("-" is standard input). On failure gives false and a whole sentence in *error. */
+bool source_read(Arena *arena, const char *path, Source *source, char **error);
+
+/* ---- diag.c: messages to the user, in the form of cc ---- */
+
+/* Warning groups: enumerator, name after -W, on by default, what it warns about. */
+#define DIAG_WARNINGS(X)                                                                                 \
+    X(SHADOW, "shadow", 1, "a name that shadows a builtin, a type or an outer name")                     \
+    X(PRECEDENCE, "precedence", 1, "an expression such as 'a & b == 0' that parses as in C")             \
+    X(EDGE, "edge", 1, "an unmasked edge slice, filled with 0, that reaches exp, log, / or a max or min") \
+    X(SUPER, "super", 1, "a stored value that depends on ctx.super or ctx.supers")                       \
+    X(UNUSED, "unused", 1, "a variable or parameter that nothing reads")
+
+typedef enum WarningKind {
+#define X(id, name, on, what) WARN_##id,
+    DIAG_WARNINGS(X)
+#undef X
+        WARNING_COUNT
+} WarningKind;
+
+typedef enum DiagFormat { DIAG_TEXT, DIAG_JSON } DiagFormat;
+
+typedef struct Diag Diag;
+
+/* Messages go to `out`. At most 100 errors are printed; after that one line says so. */
+Diag *diag_new(Arena *arena, const Source *source, FILE *out, DiagFormat format, bool color);
+void diag_set_warning(Diag *diag, WarningKind kind, bool on);
+void diag_set_werror(Diag *diag, bool on);
+void diag_set_quiet(Diag *diag, bool on); /* -w */
+int diag_error_count(const Diag *diag);
+void diag_finish(Diag *diag); /* closes the JSON array, flushes */
+
+/* One line without a final full stop, lower case, names in single quotes, expected and found in source spelling. A note belongs to the message before it. */
+void diag_error(Diag *diag, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void diag_warning(Diag *diag, WarningKind kind, Span span, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void diag_remark(Diag *diag, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void diag_note(Diag *diag, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Of `count` names the one nearest to `name` by edit distance, or NULL where none is near enough to be meant. */
+const char *nearest_name(const char *name, const char *const *names, int count);
+
+/* ---- dim.c: integer expressions over dims, interned in a normal form, so that equal ones are one pointer ---- */
+
+/* Sums and products are kept as one polynomial: terms in a fixed order, constants folded. Kinds are those of runtime/program.h; DIM is a name. */
+typedef struct Dim Dim;
+struct Dim {
+    PhbExprOp kind;
+    int64_t value;      /* INT: the value; EXTENT: the axis */
+    const char *name;   /* DIM: the dim; EXTENT: the tensor (interned) */
+    const Dim *a, *b;   /* operands */
+};
+
+typedef struct DimPool DimPool;
+
+DimPool *dim_pool_new(Arena *arena);
+const Dim *dim_int(DimPool *pool, int64_t value);
+const Dim *dim_name(DimPool *pool, const char *interned_name);
+const Dim *dim_extent(DimPool *pool, const char *interned_tensor, int axis);
+/* NULL where constants overflow or are divided by zero. The arity of `kind` decides whether b is read. */
+const Dim *dim_op(DimPool *pool, PhbExprOp kind, const Dim *a, const Dim *b);
+bool dim_is_int(const Dim *dim, int64_t *value);
+bool dim_mentions(const Dim *dim, const char *interned_name);
+/* Puts dims in for names where `lookup` gives non-NULL; NULL on overflow. */
+typedef const Dim *DimLookup(void *context, const char *name);
+const Dim *dim_substitute(DimPool *pool, const Dim *dim, DimLookup *lookup, void *context);
+void dim_print(Buffer *buffer, const Dim *dim); /* source spelling, with the fewest parentheses */
+
+/* ---- type.c: types, interned; compared by pointer ---- */
+
+typedef enum TypeKind {
+    TYPE_POISON, /* after an error: accepted everywhere, never reported */
+    TYPE_VOID,
+    TYPE_SCALAR,
+    TYPE_TENSOR, /* kernel parameter, rank 1-4 */
+    TYPE_TILE,   /* rank 1-2, static extents */
+    TYPE_SHARED, /* rank 1-3 */
+} TypeKind;
+
+typedef struct Type {
+    TypeKind kind;
+    PhbDType scalar;
+    int rank; /* 0 for scalars */
+    const Dim *dims[PHB_MAX_RANK];
+} Type;
+
+typedef struct TypePool TypePool;
+
+TypePool *type_pool_new(Arena *arena);
+const Type *type_poison(TypePool *pool);
+const Type *type_void(TypePool *pool);
+const Type *type_scalar(TypePool *pool, PhbDType scalar);
+const Type *type_shaped(TypePool *pool, TypeKind kind, PhbDType scalar, int rank, const Dim *const *dims);
+void type_print(Buffer *buffer, const Type *type); /* "f32", "tile<f32>[16, BLOCK]" */
+
+bool dtype_is_float(PhbDType dtype);
+bool dtype_is_int(PhbDType dtype); /* bool is neither */
+bool dtype_is_signed(PhbDType dtype);
+int dtype_bits(PhbDType dtype);
+const char *dtype_name(PhbDType dtype);
+bool dtype_find(const char *name, PhbDType *dtype);
+
+/* ---- signature.c: what a kernel declares, in both readings; shared by sema and IR ---- */
+
+typedef struct SearchDim {
+    const char *name;
+    Span span;
+    VEC(int64_t) leaf;    /* @autotune: expanded, never empty */
+    VEC(int64_t) cluster; /* @cluster: expanded; empty where the name is not under @cluster */
+    Span cluster_span;
+} SearchDim;
+
+typedef struct Param {
+    const char *name;
+    Span span;
+    const Type *type; /* tensor or scalar */
+} Param;
+
+/* The number of CTAs along one axis: every count must agree at launch. Empty means 1. */
+typedef struct GridAxis {
+    VEC(const Dim *) counts; /* over dims and extents of the leaf, e.g. ceildiv(extent(c, 0), BLOCK) */
+    VEC(Span) spans;         /* where each comes from */
+    bool stated;             /* by @grid */
+} GridAxis;
+
+typedef struct Aligned {
+    const char *dim; /* symbolic */
+    const Dim *tile;
+    Span span;
+} Aligned;
+
+typedef struct Require {
+    const Dim *cond;
+    Span span;
+} Require;
+
+typedef struct Signature {
+    const char *name;
+    Span span; /* of the name */
+    VEC(const char *) symbolic; /* in order of first appearance */
+    VEC(SearchDim) search;
+    VEC(Param) params;
+    GridAxis grid[3];
+    VEC(Aligned) aligned;
+    VEC(Require) require;
+    int64_t launch_threads, launch_min_blocks, launch_max_regs; /* 0: the compiler's choice */
+    bool fastmath;
+    bool has_cluster; /* an @cluster attribute stands on the kernel */
+    Span cluster_span;
+} Signature;
+
+const SearchDim *signature_search(const Signature *signature, const char *interned_name);
+int signature_param(const Signature *signature, const char *interned_name); /* index, or -1 */
+
+/* ---- everything that one compilation shares ---- */
+
+typedef struct Context {
+    Arena *arena;
+    Interner *interner;
+    DimPool *dims;
+    TypePool *types;
+    Diag *diag;
+    const Source *source;
+} Context;
+
+#endif

@@ -1,0 +1,124 @@
+/* The tile IR: SSA with structured regions. Search dims and symbolic dims stay names until `specialise` puts in one assignment. It prints, reads back and prints
+ * the same; ops.def is the one table of ops that printer, reader, verifier and builder share. */
+#ifndef PHOBOS_IR_H
+#define PHOBOS_IR_H
+
+#include "compiler/base/base.h"
+
+typedef struct IrValue IrValue;
+typedef struct IrOp IrOp;
+typedef struct IrBlock IrBlock;
+typedef struct IrKernel IrKernel;
+
+typedef enum OpKind {
+#define OP(id, text, operands, results, traits, attr) OP_##id,
+#include "compiler/ir/ops.def"
+#undef OP
+    OP_COUNT
+} OpKind;
+
+/* Traits of an op, as bits. */
+enum {
+    TRAIT_PURE = 1,        /* result depends on operands and attribute alone: may be folded, shared, dropped */
+    TRAIT_READS = 2,       /* reads a tensor */
+    TRAIT_WRITES = 4,      /* writes a tensor */
+    TRAIT_TERMINATOR = 8,  /* ends a block */
+    TRAIT_COMMUTES = 16,   /* operands 0 and 1 may change places without a change of bits */
+    TRAIT_SAME_TYPE = 32,  /* operands and result are of one type */
+    TRAIT_INT = 64,        /* element type must be an integer (or bool for and, or, xor) */
+    TRAIT_COMPARE = 128,   /* operands of one type, result bool of the same shape */
+};
+
+/* What an op carries besides operands. */
+typedef enum AttrKind {
+    ATTR_NONE,
+    ATTR_CONST, /* `bits`: the scalar's value, as its type's bits zero-extended to 64; floats print so that they read back to the same bits */
+    ATTR_DIM,   /* `dim` */
+    ATTR_AXIS,  /* `axis`: of ctx.*, or of a tensor */
+    ATTR_SLICE, /* `extent[k]` for each axis of the tensor operand: NULL is a point */
+} AttrKind;
+
+struct IrValue {
+    const Type *type;
+    IrOp *def;      /* NULL: an argument of `block` */
+    IrBlock *block; /* of an argument */
+    int index;      /* of the result or argument */
+    int id;         /* what the printer calls it; given by ir_number */
+    const char *name; /* arguments of the kernel: the parameter's name; else NULL */
+};
+
+struct IrOp {
+    OpKind kind;
+    Span span;
+    VEC(IrValue *) operands;
+    VEC(IrValue *) results;
+    VEC(IrBlock *) regions; /* for: body; while: condition, body; if: then, else */
+    uint64_t bits;
+    const Dim *dim;
+    int axis;
+    const Dim *extent[PHB_MAX_RANK];
+    IrOp *prev, *next;
+    IrBlock *parent;
+};
+
+struct IrBlock {
+    VEC(IrValue *) args;
+    IrOp *first, *last;
+    IrOp *owner; /* NULL: the kernel's body */
+};
+
+struct IrKernel {
+    Signature signature;
+    IrBlock *body; /* arguments: the parameters, in order */
+};
+
+typedef struct IrModule {
+    const char *file; /* source's base name */
+    VEC(IrKernel *) kernels;
+} IrModule;
+
+/* ---- build.c ---- */
+
+typedef struct OpInfo {
+    const char *text;
+    int operands; /* -1: any number; LOAD and STORE check their own */
+    int results;  /* -1: any number */
+    unsigned traits;
+    AttrKind attr;
+} OpInfo;
+
+extern const OpInfo op_info[OP_COUNT];
+
+/* Appends to `block`; result types are the caller's. Returns the op; a single result is op->results.items[0]. */
+IrOp *ir_append(Context *context, IrBlock *block, OpKind kind, Span span, IrValue *const *operands, int operand_count, const Type *const *result_types, int result_count);
+/* The usual case: one result. */
+IrValue *ir_value(Context *context, IrBlock *block, OpKind kind, Span span, const Type *type, IrValue *a, IrValue *b);
+IrValue *ir_const_bits(Context *context, IrBlock *block, Span span, const Type *scalar_type, uint64_t bits);
+IrBlock *ir_block_new(Context *context, IrOp *owner);
+IrValue *ir_block_arg(Context *context, IrBlock *block, const Type *type, const char *name);
+void ir_insert_before(IrOp *at, IrOp *op);
+void ir_remove(IrOp *op);
+void ir_replace_uses(IrKernel *kernel, IrValue *from, IrValue *to);
+void ir_number(IrKernel *kernel); /* ids in print order */
+
+/* Scalar constants as bits of their type (f16 and bf16 too), correctly rounded. */
+uint64_t bits_from_double(PhbDType dtype, double value); /* floats: to nearest even */
+double bits_to_double(PhbDType dtype, uint64_t bits);    /* floats */
+uint64_t bits_from_int(PhbDType dtype, uint64_t value);  /* ints: wraps; bool: nonzero */
+
+/* ---- print.c, read.c, verify.c ---- */
+
+void ir_print(Buffer *buffer, IrModule *module);
+void ir_print_op(Buffer *buffer, const IrOp *op);
+/* Reads context->source; errors go to the diagnostics with positions in the IR text. NULL after an error. What it accepts has passed the verifier. */
+IrModule *ir_read(Context *context);
+/* First broken rule of `module` as one sentence that names the op in its own syntax, in the arena; NULL when it is sound. */
+const char *ir_verify(Context *context, IrModule *module);
+
+/* ---- passes: each says whether it changed anything ---- */
+
+bool ir_fold(Context *context, IrKernel *kernel); /* constants, identities that keep every bit, dims */
+bool ir_cse(Context *context, IrKernel *kernel);  /* pure ops, and loads with no store to the tensor between */
+bool ir_dce(Context *context, IrKernel *kernel);
+
+#endif

@@ -1,0 +1,63 @@
+/* From the checked tree to IR, and from IR to what code generation takes: the cluster program and the leaves, each with its search dims put in. */
+#ifndef PHOBOS_LOWER_H
+#define PHOBOS_LOWER_H
+
+#include "compiler/ir/ir.h"
+#include "compiler/sema/sema.h"
+
+/* ---- ast_to_ir.c ---- */
+
+IrModule *lower_program(Context *context, const CheckedProgram *program, const char *file);
+
+/* ---- cluster.c: the second reading, LANGUAGE.md 9 ---- */
+
+typedef struct ClusterAxis {
+    PhbAxisKind kind;
+    int grid_axis; /* GRID */
+} ClusterAxis;
+
+typedef struct ClusterTensor {
+    int param; /* index in the signature */
+    PhbMode mode;
+    ClusterAxis axes[PHB_MAX_RANK];
+} ClusterTensor;
+
+typedef struct ClusterGridAxis {
+    const SearchDim *dim; /* the @cluster dim S; NULL: not split */
+    const Dim *extent;    /* D, over symbolic dims: super-tiles = ceil(D / S) */
+} ClusterGridAxis;
+
+/* One assignment of the search dims, in the order of signature.search, and the kernel specialised to it. */
+typedef struct LeafVariant {
+    int64_t *values;
+    IrKernel *kernel;
+} LeafVariant;
+
+typedef struct ClusterKernel {
+    IrKernel *kernel; /* not specialised */
+    VEC(ClusterTensor) tensors; /* tensor parameters in order */
+    ClusterGridAxis grid[3];
+    VEC(LeafVariant) variants;
+} ClusterKernel;
+
+typedef struct ClusterProgram {
+    const char *file;
+    VEC(ClusterKernel *) kernels;
+} ClusterProgram;
+
+/* Refusals go to the diagnostics. A kernel without @cluster is one unit of work: no axis is split. Variants are left empty. Never NULL. */
+ClusterProgram *cluster_split(Context *context, IrModule *module);
+void cluster_print(Buffer *buffer, const ClusterProgram *program); /* --emit=cluster */
+
+/* ---- specialise.c ---- */
+
+/* A copy of the kernel with search dims replaced by `values` (signature.search order), folded. */
+IrKernel *specialise(Context *context, const IrKernel *kernel, const int64_t *values);
+
+/* ---- variants.c: which assignments the CPU code holds ---- */
+
+/* Fills program's variants for the CPU by a static model: among assignments that satisfy @require and divide the @cluster defaults, the largest whose tiles
+ * fit the first-level cache, ties to the earliest in declaration order. */
+void select_cpu_variants(Context *context, ClusterProgram *program);
+
+#endif

@@ -1,0 +1,201 @@
+/* The contract between compiled kernels and the runtime.
+ *
+ * phobosc writes one `phb_program` into each object: constant tables that describe every kernel, both of its readings, and its code. The runtime reads them and
+ * never sees source. This is the only runtime header that the compiler includes. Everything here is plain data in native byte order; pointers are to constant
+ * data of the same image. A change of layout or meaning raises PHB_ABI_VERSION. */
+#ifndef PHB_PROGRAM_H
+#define PHB_PROGRAM_H
+
+#include <stdint.h>
+
+#define PHB_ABI_VERSION 1
+#define PHB_MAX_RANK 4
+#define PHB_ROW_ALIGN 128  /* the arena pads rows of a tensor argument to this many bytes */
+#define PHB_BASE_ALIGN 256 /* and bases to this many */
+
+/* Element types: enumerator, source spelling, bytes, .npy descriptor (bf16 has none of its own: raw V2 or <u2 with the dtype given). */
+#define PHB_DTYPES(X)       \
+    X(F16, "f16", 2, "<f2") \
+    X(BF16, "bf16", 2, "V2") \
+    X(F32, "f32", 4, "<f4") \
+    X(F64, "f64", 8, "<f8") \
+    X(I8, "i8", 1, "|i1")   \
+    X(U8, "u8", 1, "|u1")   \
+    X(I16, "i16", 2, "<i2") \
+    X(U16, "u16", 2, "<u2") \
+    X(I32, "i32", 4, "<i4") \
+    X(U32, "u32", 4, "<u4") \
+    X(I64, "i64", 8, "<i8") \
+    X(U64, "u64", 8, "<u8") \
+    X(BOOL, "bool", 1, "|b1")
+
+typedef enum PhbDType {
+#define X(id, text, size, npy) PHB_##id,
+    PHB_DTYPES(X)
+#undef X
+        PHB_DTYPE_COUNT
+} PhbDType;
+
+/* Expressions over dims and extents, in postfix order: operands before operators. Arithmetic is checked 64-bit: overflow, and division by zero, make the
+ * whole expression invalid. Comparisons and logic give 0 or 1. Enumerator, source spelling, operands. */
+#define PHB_EXPR_OPS(X)         \
+    X(INT, "", 0)               \
+    X(DIM, "", 0)               \
+    X(EXTENT, "extent", 0)      \
+    X(ADD, "+", 2)              \
+    X(SUB, "-", 2)              \
+    X(MUL, "*", 2)              \
+    X(DIV, "/", 2)              \
+    X(MOD, "%", 2)              \
+    X(CEILDIV, "ceildiv", 2)    \
+    X(MIN, "min", 2)            \
+    X(MAX, "max", 2)            \
+    X(EQ, "==", 2)              \
+    X(NE, "!=", 2)              \
+    X(LT, "<", 2)               \
+    X(LE, "<=", 2)              \
+    X(AND, "&&", 2)             \
+    X(OR, "||", 2)              \
+    X(NOT, "!", 1)
+
+typedef enum PhbExprOp {
+#define X(id, text, arity) PHB_EXPR_##id,
+    PHB_EXPR_OPS(X)
+#undef X
+        PHB_EXPR_OP_COUNT
+} PhbExprOp;
+
+typedef struct PhbExprNode {
+    int32_t op;    /* PhbExprOp */
+    int32_t index; /* DIM: index into PhbKernel.dims; EXTENT: index into PhbKernel.tensors */
+    int64_t value; /* INT: the value; EXTENT: the axis */
+} PhbExprNode;
+
+typedef struct PhbExpr {
+    const PhbExprNode *nodes;
+    int32_t count;
+    const char *text; /* source spelling, for messages */
+} PhbExpr;
+
+/* ---- what a kernel computes on ---- */
+
+/* A dim is symbolic (bound by the job or by tensors' shapes) or a search dim. Both readings give it a value: in the whole problem, and in a leaf, where the dim
+ * that names a split axis is the super-tile's extent along it. */
+typedef struct PhbDim {
+    const char *name;
+    int32_t is_search;       /* 1: declared in @autotune */
+    int32_t grid_axis;       /* the ctx.block axis along which the tensor axis it names is split, or -1 */
+    const int64_t *leaf;     /* search dims: the @autotune set, ascending as declared */
+    int32_t leaf_count;
+    const int64_t *cluster;  /* search dims under @cluster: that set; the first is the default */
+    int32_t cluster_count;
+} PhbDim;
+
+typedef enum PhbMode { PHB_READ, PHB_WRITE, PHB_READ_WRITE } PhbMode; /* WRITE: every element of the owned region is stored before it is read */
+
+/* How one axis of a tensor follows the coordinates of a unit of work. */
+typedef enum PhbAxisKind {
+    PHB_AXIS_WHOLE, /* the unit needs all of it */
+    PHB_AXIS_GRID,  /* super-tile `grid_axis`: [c*S, min((c+1)*S, extent)) */
+} PhbAxisKind;
+
+typedef struct PhbAxis {
+    PhbExpr extent;    /* of the whole problem */
+    int32_t kind;      /* PhbAxisKind */
+    int32_t grid_axis; /* GRID: 0..2 */
+} PhbAxis;
+
+typedef struct PhbTensor {
+    const char *name;
+    int32_t dtype; /* PhbDType */
+    int32_t rank;  /* 1..PHB_MAX_RANK */
+    int32_t mode;  /* PhbMode */
+    PhbAxis axes[PHB_MAX_RANK];
+} PhbTensor;
+
+typedef struct PhbScalar {
+    const char *name;
+    int32_t dtype;
+} PhbScalar;
+
+/* A condition that must hold: at bind time over whole-problem dims, or at launch over leaf dims and extents. */
+typedef struct PhbCheck {
+    PhbExpr cond;        /* nonzero = holds */
+    const char *message; /* what to say when it does not, in terms of the source */
+} PhbCheck;
+
+/* One ctx.block axis in the cluster reading. Not split: one super-tile. */
+typedef struct PhbGridAxis {
+    int32_t dim;    /* index of the @cluster dim S, or -1 where the axis is not split */
+    PhbExpr extent; /* split: the extent D of the tensor axes it splits; super-tiles = ceil(D / S) */
+    PhbExpr leaf;   /* CTAs of a leaf launch along this axis, over leaf dims and extents */
+} PhbGridAxis;
+
+/* ---- code ---- */
+
+/* A tensor argument of a leaf: a super-tile resident in device memory. Element (i, j, k, l) of a rank-4 tensor lies at
+ * base + ((i * extent[1] + j) * extent[2] + k) * pitch + l * size; lower ranks use the leading axes only. */
+typedef struct PhbTensorArg {
+    void *base;
+    int64_t extent[PHB_MAX_RANK]; /* of the region at hand */
+    int64_t pitch;                /* bytes between rows (runs of the last axis) */
+    int64_t origin[PHB_MAX_RANK]; /* of the region in the whole tensor */
+    int64_t whole[PHB_MAX_RANK];  /* extents of the whole tensor */
+} PhbTensorArg;
+
+typedef struct PhbLaunch {
+    const PhbTensorArg *tensors; /* as PhbKernel.tensors */
+    const uint64_t *scalars;     /* as PhbKernel.scalars: the value's bits, zero-extended to 64 */
+    const int64_t *dims;         /* as PhbKernel.dims: leaf values */
+    int64_t grid[3];             /* CTAs */
+    int64_t super[3];            /* this super-tile in the problem */
+    int64_t supers[3];           /* and how many */
+} PhbLaunch;
+
+/* Runs CTAs first .. last-1 of the launch, numbered x fastest. `scratch` is PhbVariant.scratch bytes, 64-byte aligned, private to the call. */
+typedef void PhbCtaRange(const PhbLaunch *launch, int64_t first, int64_t last, void *scratch);
+
+typedef struct PhbCpuCode {
+    const char *level; /* "x86-64-v2", "x86-64-v3", "x86-64-v4" or "native" */
+    PhbCtaRange *run;
+} PhbCpuCode;
+
+/* One assignment of the search dims of a leaf, with its code for each CPU level, best level last. */
+typedef struct PhbVariant {
+    const int64_t *values; /* as PhbKernel.dims; 0 at symbolic dims */
+    int64_t scratch;       /* bytes a concurrent call needs */
+    const PhbCpuCode *cpu;
+    int32_t cpu_count;
+} PhbVariant;
+
+typedef struct PhbKernel {
+    const char *name;
+    const char *source; /* "file:line:col" of the declaration, for messages */
+    const PhbDim *dims;
+    int32_t dim_count;
+    const PhbTensor *tensors;
+    int32_t tensor_count;
+    const PhbScalar *scalars;
+    int32_t scalar_count;
+    PhbGridAxis grid[3];
+    const PhbCheck *bind_checks; /* over whole-problem dims, search dims at their @cluster values */
+    int32_t bind_check_count;
+    const PhbCheck *leaf_checks; /* over leaf dims and extents: @aligned, @require, one grid; they filter variants */
+    int32_t leaf_check_count;
+    const PhbVariant *variants;
+    int32_t variant_count;
+} PhbKernel;
+
+typedef struct PhbProgram {
+    int32_t abi_version;
+    uint8_t build_id[16]; /* XXH3-128 of the IR, the options that shape code, and the runtime */
+    const char *file;     /* source file's base name */
+    const char *compiler; /* "phobosc VERSION" */
+    const PhbKernel *kernels;
+    int32_t kernel_count;
+} PhbProgram;
+
+/* The whole command line of a produced executable; returns its exit code. */
+int phb_main(const PhbProgram *program, int argc, char **argv);
+
+#endif

@@ -1,0 +1,148 @@
+/* What the parts of the runtime share: errors, expressions, jobs, tensor files, the command line. Names outside program.h are local to libphobosrt.a. */
+#ifndef PHOBOS_RUNTIME_H
+#define PHOBOS_RUNTIME_H
+
+#include "runtime/program.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_FENCED = 75, EXIT_REFUSED = 78 };
+
+/* ---- error.c: a message is written once, where the failure happens: the cause, the thing, the way out. Callers only propagate. ---- */
+
+typedef struct Error {
+    char text[1024]; /* one line, cut at a whole character */
+} Error;
+
+/* Always gives false, so that a failing function ends with `return error_set(error, ...)`. `error` may not be NULL. */
+bool error_set(Error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, followed by ": " and the text of errno. */
+bool error_errno(Error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Several errors of one input, all to be shown. */
+typedef struct ErrorList {
+    char **lines;
+    int count;
+} ErrorList;
+
+void errors_add(ErrorList *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void errors_print(const ErrorList *list, FILE *out); /* "error: " before each */
+void errors_free(ErrorList *list);
+
+/* ---- dtype.c, expr.c ---- */
+
+int dtype_size(int dtype);         /* bytes */
+const char *dtype_name(int dtype); /* "f32" */
+int dtype_find(const char *name);  /* -1: none */
+
+typedef struct ExprScope {
+    const int64_t *dims; /* as PhbKernel.dims */
+    const bool *bound;   /* as dims; NULL: all are bound */
+    const int64_t (*extents)[PHB_MAX_RANK]; /* of each tensor; NULL where EXTENT cannot stand */
+} ExprScope;
+
+/* False where a dim is unbound, a sum overflows or a divisor is 0. */
+bool expr_eval(const PhbExpr *expr, const ExprScope *scope, int64_t *value);
+
+/* Of `count` names the one nearest by edit distance, or NULL where none is near enough to be meant. */
+const char *name_nearest(const char *name, const char *const *names, int count);
+
+/* ---- region: a box in a tensor; axes beyond the rank have origin 0 and extent 1 ---- */
+
+typedef struct Region {
+    int64_t origin[PHB_MAX_RANK];
+    int64_t extent[PHB_MAX_RANK];
+} Region;
+
+/* ---- npy.c: .npy headers, versions 1-3, C order, little-endian ---- */
+
+typedef struct NpyHeader {
+    int dtype; /* -1 for a raw V2 or <u2 that the job must name */
+    bool may_be_bf16; /* V2 or <u2 */
+    int rank;
+    int64_t shape[PHB_MAX_RANK];
+    int64_t data_offset;
+} NpyHeader;
+
+bool npy_read_header(int fd, const char *path, NpyHeader *header, Error *error);
+/* The bytes of a version-1 header, padded so that data begin at a multiple of 64; returns their count, at most 256. */
+int npy_write_header(char bytes[256], int dtype, int rank, const int64_t *shape);
+
+/* ---- tensor_file.c: a tensor on disk. Inputs are read by pread, never mapped; outputs go to a staging file beside the target, renamed when the job is done. ---- */
+
+typedef struct TensorFile {
+    char *path;       /* absolute, symbolic links resolved */
+    bool is_npy;      /* by the name's end */
+    int dtype, rank;
+    int64_t shape[PHB_MAX_RANK];
+    int64_t data_offset; /* bytes before element 0 */
+    bool exists;         /* the old file, at job start */
+    int64_t file_size, mtime_ns;
+    dev_t device;
+    ino_t inode;
+    mode_t permissions;
+    int old_fd;       /* open for reading while the job runs, or -1: no old file */
+    int staging_fd;   /* written tensors: the new contents, or -1 */
+    int lock_fd;
+    char *staging_path;
+} TensorFile;
+
+/* Reads a region of the old contents into rows of `pitch` bytes (runs of the last axis); 0 everywhere when there is no old file. Thread-safe. */
+bool tensor_file_read(const TensorFile *file, const Region *region, void *rows, int64_t pitch, Error *error);
+/* Writes a region of the new contents. Thread-safe; regions of different calls do not overlap. */
+bool tensor_file_write(const TensorFile *file, const Region *region, const void *rows, int64_t pitch, Error *error);
+/* Locks the target against a second job, creates and preallocates the staging file, writes its header; copies the old contents first if `keep_old`. */
+bool tensor_file_stage(TensorFile *file, bool keep_old, Error *error);
+/* fdatasync, permissions of the old file, rename over the target, fsync of the folder, unlock. */
+bool tensor_file_publish(TensorFile *file, Error *error);
+/* Removes the staging file and the lock, if any; closes everything. Never fails. */
+void tensor_file_close(TensorFile *file);
+/* False ("input changed") when size, mtime or inode are not what they were at job start. */
+bool tensor_file_unchanged(const TensorFile *file, Error *error);
+
+/* ---- job.c: job.json, read, checked and bound to a kernel ---- */
+
+typedef struct Job {
+    const PhbProgram *program;
+    const PhbKernel *kernel;
+    const char *path;     /* of job.json, as given */
+    int64_t *dims;        /* as kernel->dims: symbolic dims at their whole extents; search dims at their @cluster value (else 0) */
+    uint64_t *scalars;    /* as kernel->scalars: bits, zero-extended */
+    TensorFile *tensors;  /* as kernel->tensors */
+    int64_t *leaf_values; /* as kernel->dims: values that the job's "autotune" fixes, 0 where it does not */
+} Job;
+
+/* Reads and checks everything that needs no pod; opens the inputs; writes nothing. On failure NULL, with every error found in `errors`, each as
+ * "FILE:LINE:COLUMN: text" where it has a position in the job file. */
+Job *job_load(const PhbProgram *program, const char *path, ErrorList *errors);
+void job_free(Job *job); /* closes the tensors, discarding what was not published */
+void job_print_template(const PhbProgram *program, FILE *out); /* --job-template */
+void info_print_text(const PhbProgram *program, FILE *out);    /* --info */
+void info_print_json(const PhbProgram *program, FILE *out);    /* --info=json */
+
+/* ---- local.c: scheduler and pods in this process ---- */
+
+typedef enum ProgressMode { PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_LINES, PROGRESS_JSON, PROGRESS_NONE } ProgressMode;
+typedef enum LogLevel { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG } LogLevel;
+typedef enum LeafChoice { LEAF_MODEL, LEAF_FIRST, LEAF_MEASURE } LeafChoice;
+
+typedef struct RunOptions {
+    int pods;             /* 0: one a device */
+    int threads;          /* of each pod; 0: the machine's processors shared among the pods */
+    int64_t memory;       /* bytes of tiles a pod may hold; 0: half of the machine's memory, shared among the pods */
+    ProgressMode progress;
+    LogLevel log;
+    LeafChoice leaf;
+    bool keep_staging;
+} RunOptions;
+
+int local_run(Job *job, const RunOptions *options); /* an exit code; messages on stderr */
+
+/* --plan: what would run, for `nodes` nodes of `memory` bytes each. */
+typedef enum PlanFormat { PLAN_TEXT, PLAN_JSON, PLAN_DOT } PlanFormat;
+int plan_print(const Job *job, int nodes, int64_t memory, PlanFormat format, FILE *out); /* an exit code */
+
+#endif
