@@ -1,0 +1,32 @@
+# libphobosrt.a, what phobosc links into executables. Member phobosrt.o is our runtime with libzmq, libsodium, jansson and the C++ runtime merged in, all names
+# but phb_* local, so that it needs libc alone and gets on with a program that brings its own libzmq. Member main.o holds main().
+
+add_library(phobos_zmq_stubs OBJECT zmq_stubs.c)
+target_link_libraries(phobos_zmq_stubs PRIVATE phobos_options)
+target_compile_options(phobos_zmq_stubs PRIVATE -ffunction-sections -fPIC)
+
+add_library(phobos_main OBJECT main.c)
+target_link_libraries(phobos_main PRIVATE phobos_options)
+target_compile_options(phobos_main PRIVATE -fPIC)
+
+set(archive ${PROJECT_BINARY_DIR}/lib/libphobosrt.a)
+set(merged ${CMAKE_CURRENT_BINARY_DIR}/phobosrt.o)
+set(main_object ${CMAKE_CURRENT_BINARY_DIR}/main.o)
+# Sections no function of ours reaches are dropped; ld.bfd does that for a relocatable output where it is told the roots. DWARF of the libraries goes as well.
+add_custom_command(
+    OUTPUT ${archive}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/lib
+    COMMAND ${CMAKE_LINKER} -r -o ${merged} --force-group-allocation --gc-sections -e phb_main
+            --whole-archive $<TARGET_FILE:phobos_runtime> --no-whole-archive $<TARGET_OBJECTS:phobos_zmq_stubs>
+            --start-group ${ZMQ_ARCHIVE} ${SODIUM_ARCHIVE} ${JANSSON_ARCHIVE} ${STDC___ARCHIVE} ${GCC_EH_ARCHIVE} ${GCC_ARCHIVE} --end-group
+    COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=phb_* ${merged}
+    COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_OBJECTS:phobos_main> ${main_object}
+    COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
+    COMMAND ${CMAKE_AR} rcsD ${archive} ${merged} ${main_object}
+    DEPENDS phobos_runtime $<TARGET_FILE:phobos_runtime> phobos_zmq_stubs $<TARGET_OBJECTS:phobos_zmq_stubs> phobos_main $<TARGET_OBJECTS:phobos_main>
+    COMMENT "Merging libphobosrt.a"
+    COMMAND_EXPAND_LISTS
+    VERBATIM
+)
+add_custom_target(phobosrt DEPENDS ${archive})
+set_target_properties(phobosrt PROPERTIES ARCHIVE_PATH ${archive})
