@@ -4,12 +4,16 @@
 
 #include "runtime/program.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/types.h>
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_FENCED = 75, EXIT_REFUSED = 78 };
+
+/* cli.c: set by SIGINT and SIGTERM. Whoever runs a job looks at it, gives up soon, removes what it staged, and ends with EXIT_FAILED. */
+extern atomic_bool interrupted;
 
 /* ---- error.c: a message is written once, where the failure happens: the cause, the thing, the way out. Callers only propagate. ---- */
 
@@ -26,11 +30,19 @@ bool error_errno(Error *error, const char *format, ...) __attribute__((format(pr
 typedef struct ErrorList {
     char **lines;
     int count;
+    int failures; /* of them, those that the machine and not the input is to blame for */
 } ErrorList;
 
 void errors_add(ErrorList *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same for what the operating system refuses: an input that is not there, a folder that cannot be written. */
+void errors_add_failure(ErrorList *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int errors_exit_code(const ErrorList *list); /* EXIT_USAGE where any error is the input's, else EXIT_FAILED */
 void errors_print(const ErrorList *list, FILE *out); /* "error: " before each */
 void errors_free(ErrorList *list);
+
+/* Zeroed memory for small things; ends the process where there is none, so never for sizes that an input chooses. */
+void *new_zeroed(size_t count, size_t size);
+char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a new string */
 
 /* ---- dtype.c, expr.c ---- */
 
@@ -60,13 +72,17 @@ typedef struct Region {
 /* ---- npy.c: .npy headers, versions 1-3, C order, little-endian ---- */
 
 typedef struct NpyHeader {
-    int dtype; /* -1 for a raw V2 or <u2 that the job must name */
+    int dtype; /* -1 for a raw V2 that the job must name; <u2 is PHB_U16 */
     bool may_be_bf16; /* V2 or <u2 */
     int rank;
     int64_t shape[PHB_MAX_RANK];
-    int64_t data_offset;
+    int64_t data_offset; /* at most NPY_MAX_HEADER */
 } NpyHeader;
 
+enum { NPY_MAX_HEADER = 1 << 16 };
+
+/* The header that begins `bytes`, the first `size` bytes of a file; more than NPY_MAX_HEADER are never needed. `path` is for messages. */
+bool npy_parse_header(const unsigned char *bytes, size_t size, const char *path, NpyHeader *header, Error *error);
 bool npy_read_header(int fd, const char *path, NpyHeader *header, Error *error);
 /* The bytes of a version-1 header, padded so that data begin at a multiple of 64; returns their count, at most 256. */
 int npy_write_header(char bytes[256], int dtype, int rank, const int64_t *shape);
@@ -88,7 +104,14 @@ typedef struct TensorFile {
     int staging_fd;   /* written tensors: the new contents, or -1 */
     int lock_fd;
     char *staging_path;
+    char *lock_path;
+    bool synced;       /* tensor_file_sync is done */
+    bool keep_staging; /* a failed job leaves the staging file for whom it may help */
 } TensorFile;
+
+/* The whole box of a tensor file. */
+Region tensor_file_whole(const TensorFile *file);
+int64_t tensor_file_bytes(const TensorFile *file); /* of the elements; never overflows once the job is bound */
 
 /* Reads a region of the old contents into rows of `pitch` bytes (runs of the last axis); 0 everywhere when there is no old file. Thread-safe. */
 bool tensor_file_read(const TensorFile *file, const Region *region, void *rows, int64_t pitch, Error *error);
@@ -96,7 +119,10 @@ bool tensor_file_read(const TensorFile *file, const Region *region, void *rows, 
 bool tensor_file_write(const TensorFile *file, const Region *region, const void *rows, int64_t pitch, Error *error);
 /* Locks the target against a second job, creates and preallocates the staging file, writes its header; copies the old contents first if `keep_old`. */
 bool tensor_file_stage(TensorFile *file, bool keep_old, Error *error);
-/* fdatasync, permissions of the old file, rename over the target, fsync of the folder, unlock. */
+/* fdatasync and the permissions of the old file: all of publishing that can fail for want of space or a broken disk. A job with several outputs calls it for
+ * each of them before it publishes the first. */
+bool tensor_file_sync(TensorFile *file, Error *error);
+/* tensor_file_sync where it is not done yet, rename over the target, fsync of the folder, unlock. */
 bool tensor_file_publish(TensorFile *file, Error *error);
 /* Removes the staging file and the lock, if any; closes everything. Never fails. */
 void tensor_file_close(TensorFile *file);
@@ -112,7 +138,8 @@ typedef struct Job {
     int64_t *dims;        /* as kernel->dims: symbolic dims at their whole extents; search dims at their @cluster value (else 0) */
     uint64_t *scalars;    /* as kernel->scalars: bits, zero-extended */
     TensorFile *tensors;  /* as kernel->tensors */
-    int64_t *leaf_values; /* as kernel->dims: values that the job's "autotune" fixes, 0 where it does not */
+    int64_t *leaf_values; /* as kernel->dims: values that the job's "autotune" or a tensor's extent fixes, 0 where neither does */
+    ErrorList remarks;    /* what is legal and yet worth saying */
 } Job;
 
 /* Reads and checks everything that needs no pod; opens the inputs; writes nothing. On failure NULL, with every error found in `errors`, each as
