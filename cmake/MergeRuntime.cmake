@@ -12,14 +12,16 @@ target_compile_options(phobos_main PRIVATE -fPIC)
 set(archive ${PROJECT_BINARY_DIR}/lib/libphobosrt.a)
 set(merged ${CMAKE_CURRENT_BINARY_DIR}/phobosrt.o)
 set(main_object ${CMAKE_CURRENT_BINARY_DIR}/main.o)
-# Sections no function of ours reaches are dropped; ld.bfd does that for a relocatable output where it is told the roots. DWARF of the libraries goes as well.
+# ld drops the sections that phb_main does not reach, but keeps their references to libitm, which is not there. objcopy leaves unique symbols of libstdc++
+# global unless they were made weak before.
 add_custom_command(
     OUTPUT ${archive}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/lib
     COMMAND ${CMAKE_LINKER} -r -o ${merged} --force-group-allocation --gc-sections -e phb_main
             --whole-archive $<TARGET_FILE:phobos_runtime> --no-whole-archive $<TARGET_OBJECTS:phobos_zmq_stubs>
             --start-group ${ZMQ_ARCHIVE} ${SODIUM_ARCHIVE} ${JANSSON_ARCHIVE} ${STDC___ARCHIVE} ${GCC_EH_ARCHIVE} ${GCC_ARCHIVE} --end-group
-    COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=phb_* ${merged}
+    COMMAND ${CMAKE_OBJCOPY} --wildcard --weaken-symbol=_Z* ${merged}
+    COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=phb_* --strip-unneeded-symbol=_ITM_* --strip-unneeded-symbol=_ZGTt* ${merged}
     COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_OBJECTS:phobos_main> ${main_object}
     COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
     COMMAND ${CMAKE_AR} rcsD ${archive} ${merged} ${main_object}

@@ -1,4 +1,5 @@
-# How tests are declared. Labels: unit, golden, diag, run, integration, fuzz, bench, long.
+# How tests are declared. Labels: unit, golden, diag, run, integration, fuzz, bench; long for what `build.sh test` leaves out without --long; runtime for tests of
+# the runtime, which also run under ThreadSanitizer.
 
 # phobos_unit_test(name SOURCES a_test.c ... LIBS phobos_frontend ...): one libcheck executable.
 function(phobos_unit_test name)
@@ -6,5 +7,55 @@ function(phobos_unit_test name)
     add_executable(${name} ${test_SOURCES})
     target_link_libraries(${name} PRIVATE phobos_options ${test_LIBS} PkgConfig::CHECK Threads::Threads)
     add_test(NAME unit/${name} COMMAND ${name})
-    set_tests_properties(unit/${name} PROPERTIES LABELS unit TIMEOUT 120)
+    set(labels unit)
+    if(phobos_runtime IN_LIST test_LIBS)
+        list(APPEND labels runtime)
+        set_property(GLOBAL APPEND PROPERTY PHOBOS_RUNTIME_TESTS ${name})
+    endif()
+    set_tests_properties(unit/${name} PROPERTIES LABELS "${labels}" TIMEOUT 120)
+endfunction()
+
+# phobos_fuzz_test(name SOURCES name_fuzz.c ... LIBS ...): the sources define LLVMFuzzerTestOneInput. The test replays tests/fuzz/corpus/<name> and small changes
+# of its files. Under clang <name> with PHOBOS_FUZZ=ON is a libFuzzer executable as well.
+option(PHOBOS_FUZZ "build libFuzzer executables (clang)" OFF)
+function(phobos_fuzz_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 test "" "" "SOURCES;LIBS")
+    add_executable(${name} ${test_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.c)
+    target_link_libraries(${name} PRIVATE phobos_options ${test_LIBS} Threads::Threads)
+    add_test(NAME fuzz/${name} COMMAND ${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
+    set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 120)
+    if(PHOBOS_FUZZ)
+        add_executable(${name}_libfuzzer ${test_SOURCES})
+        target_compile_options(${name}_libfuzzer PRIVATE -fsanitize=fuzzer)
+        target_link_options(${name}_libfuzzer PRIVATE -fsanitize=fuzzer)
+        target_link_libraries(${name}_libfuzzer PRIVATE phobos_options ${test_LIBS} Threads::Threads)
+    endif()
+endfunction()
+
+# phobos_script_test(name LABEL label COMMAND ...): a script or program that fails by its exit code; 77 means that something it needs is absent.
+function(phobos_script_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 test "" "LABEL;TIMEOUT" "COMMAND")
+    if(NOT test_TIMEOUT)
+        set(test_TIMEOUT 300)
+    endif()
+    add_test(NAME ${test_LABEL}/${name} COMMAND ${test_COMMAND})
+    set_tests_properties(${test_LABEL}/${name} PROPERTIES LABELS ${test_LABEL} TIMEOUT ${test_TIMEOUT} SKIP_RETURN_CODE 77)
+endfunction()
+
+# phobos_run_test(name KERNEL a.phb ORACLE oracle.c JOBS a.json ... [ARGS "--pods=1" "--pods=3" ...]): compiles the kernel and runs each job with each of the
+# argument lists on inputs that the oracle makes; the oracle then compares every output bit by bit.
+function(phobos_run_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 test "" "KERNEL;ORACLE" "JOBS;ARGS")
+    add_executable(oracle_${name} ${test_ORACLE})
+    target_link_libraries(oracle_${name} PRIVATE phobos_oracle)
+    set(jobs "")
+    foreach(job ${test_JOBS})
+        cmake_path(ABSOLUTE_PATH job BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE)
+        list(APPEND jobs ${job})
+    endforeach()
+    cmake_path(ABSOLUTE_PATH test_KERNEL BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE)
+    list(JOIN test_ARGS "\n" args)
+    add_test(NAME run/${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/run_kernel.sh
+        ${PHOBOSC} $<TARGET_FILE:oracle_${name}> ${test_KERNEL} "${args}" ${jobs})
+    set_tests_properties(run/${name} PROPERTIES LABELS run TIMEOUT 300)
 endfunction()
