@@ -24,12 +24,20 @@ static void cut_whole(char *text, size_t capacity, int wanted) {
         text[begin - 1] = '\0';
 }
 
+/* Names come from files: a line feed or an escape sequence in one must not reach the terminal. */
+static void mask_controls(char *text) {
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F)
+            *text = '?';
+}
+
 bool error_set(Error *error, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     int wanted = vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
     cut_whole(error->text, sizeof error->text, wanted);
+    mask_controls(error->text);
     return false;
 }
 
@@ -78,6 +86,7 @@ char *format_text(const char *format, ...) {
 }
 
 static void append(ErrorList *list, char *line) {
+    mask_controls(line);
     char **lines = realloc(list->lines, ((size_t)list->count + 1) * sizeof *lines);
     if (lines == NULL) {
         free(line);

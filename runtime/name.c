@@ -36,8 +36,8 @@ const char *name_nearest(const char *name, const char *const *names, int count) 
     size_t length = strlen(name);
     if (length > MAX_NAME)
         return NULL;
-    /* A third of the letters may be wrong, one in short names; a name of one letter is meant only where its case is wrong. */
-    int limit = length < 2 ? 0 : length < 6 ? 1 + (length > 3) : (int)(length / 3);
+    /* A third of the letters may be wrong, one in a short name; a name of one letter can only be another case's. */
+    int limit = length < 2 ? 0 : length < 6 ? 1 : (int)(length / 3);
     const char *nearest = NULL;
     for (int i = 0; i < count; i++) {
         size_t other = strlen(names[i]);

@@ -129,6 +129,29 @@ void tensor_file_close(TensorFile *file);
 /* False ("input changed") when size, mtime or inode are not what they were at job start. */
 bool tensor_file_unchanged(const TensorFile *file, Error *error);
 
+/* ---- json_locate.c: JSON as a tree whose nodes know where they stand ---- */
+
+typedef enum JsonKind { JSON_NODE_OBJECT, JSON_NODE_ARRAY, JSON_NODE_STRING, JSON_NODE_NUMBER, JSON_NODE_BOOL, JSON_NODE_NULL } JsonKind;
+
+typedef struct JsonNode JsonNode;
+struct JsonNode {
+    JsonKind kind;
+    int line, column;          /* from 1; columns count characters */
+    char *text;                /* STRING: decoded, never holds NUL; NUMBER, BOOL: as spelled */
+    char *key;                 /* members of an object, else NULL */
+    int key_line, key_column;
+    JsonNode *first, *next;    /* OBJECT, ARRAY: the elements in order */
+    int count;                 /* of them */
+};
+
+enum { JSON_MAX_BYTES = 1 << 20, JSON_MAX_DEPTH = 32 };
+
+/* NULL, with the error at its place, where the text is not JSON, is too long or too deep. Duplicate keys are all reported, but do not make the tree NULL. */
+JsonNode *json_parse_located(const char *text, size_t size, const char *path, ErrorList *errors);
+void json_free(JsonNode *node);
+const JsonNode *json_member(const JsonNode *object, const char *key); /* the first of that name, or NULL */
+const char *json_kind_text(const JsonNode *node);                     /* "a string", "an object", for messages */
+
 /* ---- job.c: job.json, read, checked and bound to a kernel ---- */
 
 typedef struct Job {
