@@ -69,7 +69,7 @@ typedef struct Span {
 
 typedef struct Source {
     const char *path; /* as given on the command line; what messages print */
-    const char *text; /* NUL after `length` bytes; NULL when only positions are known (IR input) */
+    const char *text; /* without a byte order mark, NUL after `length` bytes; NULL when only positions are known (IR input) */
     size_t length;
 } Source;
 
