@@ -131,7 +131,8 @@ DimPool *dim_pool_new(Arena *arena);
 const Dim *dim_int(DimPool *pool, int64_t value);
 const Dim *dim_name(DimPool *pool, const char *interned_name);
 const Dim *dim_extent(DimPool *pool, const char *interned_tensor, int axis);
-/* NULL where constants overflow or are divided by zero. The arity of `kind` decides whether b is read. */
+/* NULL where constants overflow or are divided by zero, or where the expression has more terms or nodes than any program needs. The arity of `kind` decides
+ * whether b is read. */
 const Dim *dim_op(DimPool *pool, PhbExprOp kind, const Dim *a, const Dim *b);
 bool dim_is_int(const Dim *dim, int64_t *value);
 bool dim_mentions(const Dim *dim, const char *interned_name);

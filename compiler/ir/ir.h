@@ -101,7 +101,8 @@ void ir_remove(IrOp *op);
 void ir_replace_uses(IrKernel *kernel, IrValue *from, IrValue *to);
 void ir_number(IrKernel *kernel); /* ids in print order */
 
-/* Scalar constants as bits of their type (f16 and bf16 too), correctly rounded. */
+/* ---- bits.c: scalar constants as bits of their type (f16 and bf16 too), correctly rounded ---- */
+
 uint64_t bits_from_double(PhbDType dtype, double value); /* floats: to nearest even */
 double bits_to_double(PhbDType dtype, uint64_t bits);    /* floats */
 uint64_t bits_from_int(PhbDType dtype, uint64_t value);  /* ints: wraps; bool: nonzero */
