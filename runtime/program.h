@@ -10,6 +10,8 @@
 
 #define PHB_ABI_VERSION 1
 #define PHB_MAX_RANK 4
+#define PHB_MAX_PARAMS 64 /* tensors of a kernel, and scalars */
+#define PHB_MAX_DIMS 128  /* symbolic and search dims of a kernel */
 #define PHB_ROW_ALIGN 128  /* the arena pads rows of a tensor argument to this many bytes */
 #define PHB_BASE_ALIGN 256 /* and bases to this many */
 

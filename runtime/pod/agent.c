@@ -1,0 +1,221 @@
+#include "runtime/pod/agent.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void agent_init(Agent *agent, const AgentConfig *config, uint64_t now_ms) {
+    memset(agent, 0, sizeof *agent);
+    agent->config = *config;
+    agent->free_memory = config->hello.memory;
+    agent->heard_ms = now_ms;
+}
+
+/* ---- actions ---- */
+
+static AgentAction *act(AgentActions *actions, AgentActionKind kind) {
+    AgentAction *action = &actions->items[actions->count++];
+    memset(action, 0, sizeof *action);
+    action->kind = kind;
+    return action;
+}
+
+static void send(Agent *agent, WireType type, uint64_t now_ms, AgentActions *actions) {
+    agent->sent_ms = now_ms;
+    act(actions, AGENT_ACTION_SEND)->type = (uint16_t)type;
+}
+
+/* The one way out: a goodbye where the scheduler knows us. */
+__attribute__((format(printf, 5, 6))) static void leave(
+    Agent *agent, int exit_code, uint64_t now_ms, AgentActions *actions, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(agent->text, sizeof agent->text, format, args);
+    va_end(args);
+    if (agent->token)
+        send(agent, WIRE_BYE, now_ms, actions);
+    agent->phase = AGENT_OVER;
+    AgentAction *action = act(actions, AGENT_ACTION_EXIT);
+    action->exit_code = exit_code;
+    memcpy(action->text, agent->text, sizeof action->text);
+}
+
+/* ---- messages ---- */
+
+static void on_welcome(Agent *agent, const WireMessage *message, uint64_t now_ms, AgentActions *actions) {
+    if (agent->phase != AGENT_HELLO)
+        return; /* a repeated hello was answered twice */
+    const Welcome *welcome = &message->welcome;
+    memcpy(agent->job_id, message->header.job_id, sizeof agent->job_id);
+    agent->sched_epoch = message->header.sched_epoch;
+    agent->token = welcome->token;
+    agent->heartbeat_ms = welcome->heartbeat_ms;
+    agent->dead_ms = welcome->dead_ms;
+    agent->heard_ms = now_ms;
+    agent->phase = AGENT_PROVING;
+    act(actions, AGENT_ACTION_PROVE);
+}
+
+static void on_reject(Agent *agent, const Reject *reject, uint64_t now_ms, AgentActions *actions) {
+    agent->token = 0; /* it does not know us: no goodbye */
+    leave(agent, reject->code == REJECT_FENCED ? 75 : 78, now_ms, actions, "refused by the scheduler: %s", reject->text);
+}
+
+/* Takes the batches that are new, drops those that the scheduler knows done. */
+static void take_batches(Agent *agent, const SchedState *state, AgentActions *actions) {
+    uint64_t base = state->batch_base, end = base + state->batches_count;
+    if (base < agent->batch_base || base > agent->batch_end || end < agent->batch_end)
+        return; /* not a state that follows from ours */
+    agent->done = (uint32_t)((uint64_t)agent->done >> (base - agent->batch_base));
+    agent->batch_base = base;
+    for (uint64_t number = agent->batch_end; number < end; number++) {
+        AgentAction *action = act(actions, AGENT_ACTION_RUN);
+        action->batch_number = number;
+        action->batch = state->batches[number - base];
+    }
+    agent->batch_end = end;
+}
+
+static void on_sched_state(Agent *agent, const SchedState *state, uint64_t now_ms, AgentActions *actions) {
+    switch (state->phase) {
+    case SCHED_PROVE:
+        break;
+    case SCHED_RUN:
+        if (agent->phase == AGENT_PROVED)
+            agent->phase = AGENT_RUNNING;
+        if (agent->phase == AGENT_RUNNING)
+            take_batches(agent, state, actions);
+        break;
+    case SCHED_FLUSH:
+        if (agent->phase == AGENT_PROVED || agent->phase == AGENT_RUNNING) {
+            agent->phase = AGENT_FLUSHING;
+            act(actions, AGENT_ACTION_FLUSH);
+        }
+        break;
+    case SCHED_OVER:
+        leave(agent, state->exit_code ? 1 : 0, now_ms, actions, "%s", state->text);
+        break;
+    default: /* a later protocol's: its scheduler would not have welcomed us */
+        break;
+    }
+}
+
+static void on_message(Agent *agent, const WireMessage *message, uint64_t now_ms, AgentActions *actions) {
+    const WireHeader *header = &message->header;
+    if (header->type == WIRE_WHO) {
+        send(agent, WIRE_HELLO, now_ms, actions);
+        return;
+    }
+    if (header->type == WIRE_REJECT) {
+        on_reject(agent, &message->reject, now_ms, actions);
+        return;
+    }
+    if (header->type == WIRE_WELCOME) {
+        on_welcome(agent, message, now_ms, actions);
+        return;
+    }
+    if (header->type != WIRE_SCHED_STATE || agent->phase == AGENT_HELLO)
+        return;
+    if (memcmp(header->job_id, agent->job_id, sizeof header->job_id) != 0 || header->sched_epoch != agent->sched_epoch ||
+        header->seq <= agent->seq_in || message->sched_state.token != agent->token)
+        return;
+    agent->seq_in = header->seq;
+    agent->heard_ms = now_ms;
+    on_sched_state(agent, &message->sched_state, now_ms, actions);
+}
+
+/* ---- time and work ---- */
+
+static void on_tick(Agent *agent, uint64_t now_ms, AgentActions *actions) {
+    if (agent->phase == AGENT_HELLO) {
+        if (agent->sent_ms == 0 || now_ms - agent->sent_ms >= agent->config.hello_ms)
+            send(agent, WIRE_HELLO, now_ms, actions);
+        return;
+    }
+    if (now_ms - agent->heard_ms >= agent->dead_ms) {
+        leave(agent, 75, now_ms, actions, "the scheduler has not been heard for %u s", agent->dead_ms / 1000);
+        return;
+    }
+    if (now_ms - agent->sent_ms >= agent->heartbeat_ms && agent->phase != AGENT_PROVING)
+        send(agent, agent->phase == AGENT_PROVED ? WIRE_PROOF : WIRE_POD_STATE, now_ms, actions);
+    else if (now_ms - agent->sent_ms >= agent->heartbeat_ms)
+        send(agent, WIRE_POD_STATE, now_ms, actions);
+}
+
+void agent_step(Agent *agent, const AgentEvent *event, uint64_t now_ms, AgentActions *actions) {
+    actions->count = 0;
+    if (agent->phase == AGENT_OVER)
+        return;
+    switch (event->kind) {
+    case AGENT_EVENT_MESSAGE:
+        on_message(agent, event->message, now_ms, actions);
+        break;
+    case AGENT_EVENT_TICK:
+        on_tick(agent, now_ms, actions);
+        break;
+    case AGENT_EVENT_PROVED:
+        agent->seen_count = event->seen_count;
+        memcpy(agent->seen, event->seen, event->seen_count * sizeof agent->seen[0]);
+        agent->phase = AGENT_PROVED;
+        send(agent, WIRE_PROOF, now_ms, actions);
+        break;
+    case AGENT_EVENT_PROGRESS:
+        agent->progress++;
+        agent->units = event->units;
+        agent->free_memory = event->free_memory;
+        break;
+    case AGENT_EVENT_BATCH_DONE:
+        agent->done |= 1u << (event->batch - agent->batch_base);
+        send(agent, WIRE_POD_STATE, now_ms, actions);
+        break;
+    case AGENT_EVENT_FLUSHED:
+        agent->phase = AGENT_FLUSHED;
+        send(agent, WIRE_POD_STATE, now_ms, actions);
+        break;
+    case AGENT_EVENT_FAILED:
+        agent->phase = AGENT_FAILED;
+        snprintf(agent->text, sizeof agent->text, "%s", event->text);
+        send(agent, WIRE_POD_STATE, now_ms, actions);
+        break;
+    case AGENT_EVENT_STOP:
+        leave(agent, 1, now_ms, actions, "stopped by %s", event->text);
+        break;
+    }
+}
+
+/* ---- what is sent ---- */
+
+void agent_compose(Agent *agent, WireType type, WireMessage *message) {
+    message->header = (WireHeader){.type = (uint16_t)type, .sched_epoch = agent->sched_epoch, .ack = agent->seq_in};
+    memcpy(message->header.job_id, agent->job_id, sizeof agent->job_id);
+    if (type != WIRE_HELLO)
+        message->header.seq = ++agent->seq_out;
+    switch (type) {
+    case WIRE_HELLO:
+        message->hello = agent->config.hello;
+        break;
+    case WIRE_PROOF:
+        message->proof.token = agent->token;
+        message->proof.seen_count = agent->seen_count;
+        memcpy(message->proof.seen, agent->seen, agent->seen_count * sizeof agent->seen[0]);
+        break;
+    case WIRE_BYE:
+        message->bye.token = agent->token;
+        memcpy(message->bye.text, agent->text, sizeof message->bye.text);
+        break;
+    default: {
+        PodState *state = &message->pod_state;
+        state->token = agent->token;
+        state->phase = agent->phase == AGENT_FAILED    ? POD_FAILED
+                       : agent->phase == AGENT_FLUSHED ? POD_FLUSHED
+                       : agent->phase == AGENT_PROVING ? POD_PROVING
+                                                       : POD_READY;
+        state->progress = agent->progress;
+        state->batch_base = agent->batch_base;
+        state->done = agent->done;
+        state->units = agent->units;
+        state->free_memory = agent->free_memory;
+        memcpy(state->text, agent->text, sizeof state->text);
+    }
+    }
+}

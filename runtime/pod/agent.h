@@ -1,0 +1,91 @@
+/* A pod's side of the control plane as a pure state machine: hello, proof, batches of units, flush, goodbye. It knows the scheduler's messages and
+ * what of the work is done, not how units run: the shell feeds RUN's batches to the engine and says when one is stored. */
+#ifndef PHOBOS_POD_AGENT_H
+#define PHOBOS_POD_AGENT_H
+
+#include "runtime/net/wire.h"
+
+typedef struct AgentConfig {
+    Hello hello;       /* what this pod says of itself, incarnation and all */
+    uint32_t hello_ms; /* between hellos until the scheduler answers */
+} AgentConfig;
+
+typedef enum AgentEventKind {
+    AGENT_EVENT_MESSAGE,
+    AGENT_EVENT_TICK,
+    AGENT_EVENT_PROVED,     /* `seen` of each tensor of the job */
+    AGENT_EVENT_PROGRESS,   /* some instruction ended; `units` computed and stored in all, `free_memory` now */
+    AGENT_EVENT_BATCH_DONE, /* all units of batch number `batch` are stored */
+    AGENT_EVENT_FLUSHED,    /* what was stored is on the disk */
+    AGENT_EVENT_FAILED,     /* `text` */
+    AGENT_EVENT_STOP,       /* the user wants this pod to end (`text`: how it was said) */
+} AgentEventKind;
+
+typedef struct AgentEvent {
+    AgentEventKind kind;
+    const WireMessage *message;
+    const WireSeen *seen;
+    uint32_t seen_count;
+    uint64_t units, free_memory;
+    uint64_t batch;
+    const char *text;
+} AgentEvent;
+
+typedef enum AgentActionKind {
+    AGENT_ACTION_SEND,  /* compose `type` (agent_compose) and send it */
+    AGENT_ACTION_PROVE, /* the message of this event is the WELCOME: take the job from it, look at its files, then AGENT_EVENT_PROVED */
+    AGENT_ACTION_RUN,   /* batch number `batch_number`: `batch` */
+    AGENT_ACTION_FLUSH, /* then AGENT_EVENT_FLUSHED */
+    AGENT_ACTION_EXIT,  /* the pod ends with `exit_code` */
+    AGENT_ACTION_LOG,
+} AgentActionKind;
+
+typedef struct AgentAction {
+    AgentActionKind kind;
+    uint16_t type;
+    uint64_t batch_number;
+    WireBatch batch;
+    int exit_code;
+    char text[512];
+} AgentAction;
+
+enum { AGENT_MAX_ACTIONS = WIRE_BATCH_WINDOW + 4 }; /* of one step */
+
+typedef struct AgentActions {
+    AgentAction items[AGENT_MAX_ACTIONS];
+    int count;
+} AgentActions;
+
+typedef enum AgentPhase {
+    AGENT_HELLO,
+    AGENT_PROVING,
+    AGENT_PROVED,
+    AGENT_RUNNING,
+    AGENT_FLUSHING,
+    AGENT_FLUSHED,
+    AGENT_FAILED,
+    AGENT_OVER
+} AgentPhase;
+
+typedef struct Agent {
+    AgentConfig config;
+    AgentPhase phase;
+    uint8_t job_id[16];
+    uint32_t sched_epoch;
+    uint64_t token;
+    uint64_t seq_in, seq_out;
+    uint64_t heard_ms, sent_ms;
+    uint32_t heartbeat_ms, dead_ms;
+    uint64_t progress, units, free_memory;
+    uint64_t batch_base, batch_end; /* numbers of the batches held: [base, end) */
+    uint32_t done;                  /* bit i: batch_base + i */
+    uint32_t seen_count;
+    WireSeen seen[PHB_MAX_PARAMS];
+    char text[512];
+} Agent;
+
+void agent_init(Agent *agent, const AgentConfig *config, uint64_t now_ms);
+void agent_step(Agent *agent, const AgentEvent *event, uint64_t now_ms, AgentActions *actions);
+void agent_compose(Agent *agent, WireType type, WireMessage *message);
+
+#endif

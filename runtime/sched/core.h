@@ -1,0 +1,82 @@
+/* The scheduler's decisions as a pure state machine: an event and the time in, actions out. No socket, clock, file, thread or global; all memory is
+ * taken when it is made. server.c feeds it from ZeroMQ; tests/sim feeds it from virtual time.
+ *
+ * Units of work are dealt in batches. Each pod that was there at the start owns a lane, units p, p + P, p + 2P, ... by row-major index (the plan's
+ * round-robin); who runs out of its own lane, or came late, is given what is not started of the longest one. A batch is done when the pod says that
+ * all of it is stored; only a pod's current incarnation is believed. */
+#ifndef PHOBOS_SCHED_CORE_H
+#define PHOBOS_SCHED_CORE_H
+
+#include "runtime/net/wire.h"
+
+typedef struct SchedConfig {
+    uint8_t build_id[16];
+    uint8_t job_id[16];
+    uint32_t epoch;
+    uint64_t units;
+    uint32_t nodes; /* begin when so many pods are ready; 0: when none has joined for join_window_ms */
+    uint32_t max_pods;
+    uint32_t join_window_ms, join_timeout_ms;
+    uint32_t heartbeat_ms, lease_ms, dead_ms;
+    uint32_t progress_ms;     /* a pod that holds work and whose progress stands still for so long has failed */
+    uint32_t drain_ms;        /* how long to wait at the end for pods to say goodbye */
+    const Welcome *job;       /* kernel, dims, scalars, tensors; the rest is filled in a pod; borrowed */
+    const WireSeen *expected; /* of each tensor of the job, as the scheduler sees it; borrowed */
+} SchedConfig;
+
+typedef enum SchedEventKind {
+    SCHED_EVENT_MESSAGE,   /* `message` came over `connection` */
+    SCHED_EVENT_TICK,      /* time has passed */
+    SCHED_EVENT_PUBLISHED, /* outputs are in place, or `text` says why not */
+    SCHED_EVENT_STOP,      /* the user wants to end (`text`: how it was said) */
+} SchedEventKind;
+
+typedef struct SchedEvent {
+    SchedEventKind kind;
+    uint64_t connection;
+    const WireMessage *message;
+    bool ok;
+    const char *text;
+} SchedEvent;
+
+typedef enum SchedActionKind {
+    SCHED_ACTION_SEND,    /* compose `type` for `connection` (sched_compose) and send it */
+    SCHED_ACTION_FORGET,  /* nothing more will be sent over `connection` */
+    SCHED_ACTION_PUBLISH, /* every unit is stored and flushed: put the outputs in place, then SCHED_EVENT_PUBLISHED */
+    SCHED_ACTION_LOG,     /* `text` for the user */
+    SCHED_ACTION_FINISH,  /* the process ends with `exit_code`; `text` says why where it is not 0 */
+} SchedActionKind;
+
+typedef struct SchedAction {
+    SchedActionKind kind;
+    uint64_t connection;
+    uint16_t type;        /* SEND: WireType */
+    uint16_t reject_code; /* SEND of REJECT */
+    int exit_code;
+    char text[512];
+} SchedAction;
+
+/* What one step asks for; bounded by the pods there are: two actions each and a few more. */
+typedef struct SchedActions {
+    SchedAction *items;
+    size_t count, capacity;
+} SchedActions;
+
+typedef struct SchedCore SchedCore;
+
+SchedCore *sched_core_new(const SchedConfig *config, uint64_t now_ms, uint64_t random_seed);
+void sched_core_free(SchedCore *core);
+size_t sched_actions_capacity(const SchedConfig *config);
+
+void sched_step(SchedCore *core, const SchedEvent *event, uint64_t now_ms, SchedActions *actions);
+
+/* The message that a SEND asks for, as the core stands now. False: the pod is gone, nothing is to be sent. */
+bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *message);
+
+/* For progress and the summary. */
+uint64_t sched_units_done(const SchedCore *core);
+uint32_t sched_pod_count(const SchedCore *core); /* that ever joined */
+const char *sched_pod_node(const SchedCore *core, uint32_t pod);
+uint64_t sched_pod_units(const SchedCore *core, uint32_t pod);
+
+#endif

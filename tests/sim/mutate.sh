@@ -1,0 +1,47 @@
+#!/bin/sh
+# Plants each fault of mutations.txt in a copy of the cores, builds the simulator over it, and expects a violation.
+#
+#     mutate.sh SOURCE_DIR WORK_DIR CC [SEEDS]
+set -eu
+source=$1 work=$2 cc=$3 seeds=${4:-20000}
+flags="-std=c17 -D_GNU_SOURCE -O1"
+cores="runtime/sched/core.c runtime/pod/agent.c runtime/net/wire.c"
+rm -rf "$work" && mkdir -p "$work"
+missed=0 planted=0
+
+plant() {
+    planted=$((planted + 1))
+    mkdir -p "$work/$planted"
+    files=
+    for core in $cores; do
+        if [ "$core" = "$file" ]; then
+            OLD=$old NEW=$new perl -0pe '
+                my $count = s/\Q$ENV{OLD}\E/$ENV{NEW}/g;
+                die "not there exactly once: $ENV{OLD}\n" unless $count == 1;' "$source/$core" >"$work/$planted/mutant.c"
+            files="$files $work/$planted/mutant.c"
+        else
+            files="$files $source/$core"
+        fi
+    done
+    # shellcheck disable=SC2086
+    $cc $flags -I"$source" "$source/tests/sim/control_sim.c" $files -o "$work/$planted/sim"
+    if timeout 120 "$work/$planted/sim" --seeds "$seeds" >"$work/$planted/log" 2>&1; then
+        echo "MISSED: $name"
+        missed=$((missed + 1))
+    else
+        echo "found: $name ($(tail -n 1 "$work/$planted/log"))"
+    fi
+}
+
+state=name
+while IFS= read -r line || [ -n "$line" ]; do
+    case "$state:$line" in
+    name:\#* | name:) continue ;;
+    name:*) name=$line state=file ;;
+    file:*) file=$line state=old ;;
+    old:*) old=$line state=new ;;
+    new:*) new=$line state=name && plant ;;
+    esac
+done <"$source/tests/sim/mutations.txt"
+echo "$planted planted, $missed missed"
+[ "$planted" -gt 0 ] && [ "$missed" -eq 0 ]
