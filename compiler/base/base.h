@@ -226,6 +226,8 @@ typedef struct Signature {
 
 const SearchDim *signature_search(const Signature *signature, const char *interned_name);
 int signature_param(const Signature *signature, const char *interned_name); /* index, or -1 */
+/* Whether two dims are the same number under every assignment of the leaf's sets. Errs to false past a few thousand assignments. */
+bool signature_dims_equal(const Signature *signature, DimPool *pool, const Dim *a, const Dim *b);
 
 /* ---- everything that one compilation shares ---- */
 

@@ -115,6 +115,8 @@ void ir_print_op(Buffer *buffer, const IrOp *op);
 IrModule *ir_read(Context *context);
 /* First broken rule of `module` as one sentence that names the op in its own syntax, in the arena; NULL when it is sound. */
 const char *ir_verify(Context *context, IrModule *module);
+/* The same for one kernel; *at is the op at fault, or NULL where it is the signature. */
+const char *ir_verify_kernel(Context *context, IrKernel *kernel, const IrOp **at);
 
 /* ---- passes: each says whether it changed anything ---- */
 
