@@ -65,7 +65,7 @@ void *new_zeroed(size_t count, size_t size) {
     return memory;
 }
 
-static char *format_list(const char *format, va_list arguments) {
+char *format_arguments(const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, format, again);
@@ -80,9 +80,22 @@ static char *format_list(const char *format, va_list arguments) {
 char *format_text(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *text = format_list(format, arguments);
+    char *text = format_arguments(format, arguments);
     va_end(arguments);
     return text;
+}
+
+char *text_append(char *text, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *more = format_arguments(format, arguments);
+    va_end(arguments);
+    if (text == NULL)
+        return more;
+    char *whole = format_text("%s%s", text, more);
+    free(text);
+    free(more);
+    return whole;
 }
 
 static void append(ErrorList *list, char *line) {
@@ -99,14 +112,14 @@ static void append(ErrorList *list, char *line) {
 void errors_add(ErrorList *list, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    append(list, format_list(format, arguments));
+    append(list, format_arguments(format, arguments));
     va_end(arguments);
 }
 
 void errors_add_failure(ErrorList *list, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    append(list, format_list(format, arguments));
+    append(list, format_arguments(format, arguments));
     va_end(arguments);
     list->failures++;
 }

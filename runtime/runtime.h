@@ -4,6 +4,7 @@
 
 #include "runtime/program.h"
 
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,6 +44,9 @@ void errors_free(ErrorList *list);
 /* Zeroed memory for small things; ends the process where there is none, so never for sizes that an input chooses. */
 void *new_zeroed(size_t count, size_t size);
 char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a new string */
+/* Uses up `text`, which may be NULL, and gives it with more at its end. */
+char *text_append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *format_arguments(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
 /* ---- dtype.c, expr.c ---- */
 
@@ -87,7 +91,8 @@ bool npy_read_header(int fd, const char *path, NpyHeader *header, Error *error);
 /* The bytes of a version-1 header, padded so that data begin at a multiple of 64; returns their count, at most 256. */
 int npy_write_header(char bytes[256], int dtype, int rank, const int64_t *shape);
 
-/* ---- tensor_file.c: a tensor on disk. Inputs are read by pread, never mapped; outputs go to a staging file beside the target, renamed when the job is done. ---- */
+/* ---- tensor_file.c, tensor_rows.c: a tensor on disk. Inputs are read by pread, never mapped; outputs go to a staging file beside the target, renamed when the
+ * job is done. ---- */
 
 typedef struct TensorFile {
     char *path;       /* absolute, symbolic links resolved */
@@ -109,6 +114,15 @@ typedef struct TensorFile {
     bool keep_staging; /* a failed job leaves the staging file for whom it may help */
 } TensorFile;
 
+typedef enum FileVerdict {
+    FILE_FINE,
+    FILE_REFUSED, /* what the path names can never be a tensor of this mode */
+    FILE_FAILED   /* the operating system says no */
+} FileVerdict;
+
+/* Resolves `path`, looks at what is there and, where the old contents are read, opens it; a tensor that is only written need not exist, but its folder must take
+ * files. Fills all but dtype, rank, shape and data_offset. Creates nothing. */
+FileVerdict tensor_file_open(TensorFile *file, const char *path, int mode, Error *error);
 /* The whole box of a tensor file. */
 Region tensor_file_whole(const TensorFile *file);
 int64_t tensor_file_bytes(const TensorFile *file); /* of the elements; never overflows once the job is bound */
