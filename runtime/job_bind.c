@@ -133,25 +133,19 @@ static void bind_file(JobReader *reader, int index, const int64_t *shape) {
     const PhbTensor *tensor = &reader->kernel->tensors[index];
     const TensorEntry *entry = &reader->tensors[index];
     TensorFile *file = &reader->job->tensors[index];
-    char text[160];
-    size_t length = (size_t)snprintf(text, sizeof text, "%s [", dtype_name(file->dtype));
-    for (int axis = 0; axis < file->rank; axis++) {
-        file->shape[axis] = shape[axis];
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s%lld", axis > 0 ? ", " : "", (long long)shape[axis]);
-    }
-    snprintf(text + length, sizeof text - length, "]");
+    memcpy(file->shape, shape, (size_t)file->rank * sizeof *shape);
+    char *text = shape_text(file->dtype, file->rank, shape);
     int64_t bytes;
     if (!bytes_fit(file, &bytes)) {
         report(reader, entry->uri, "tensor \"%s\": %s takes more than 2^63 bytes", tensor->name, text);
-        return;
-    }
-    if (file->old_fd < 0) {
+    } else if (file->old_fd < 0) {
         char header[256];
         file->data_offset = file->is_npy ? npy_write_header(header, file->dtype, file->rank, file->shape) : 0;
     } else if (file->file_size != file->data_offset + bytes) {
         report(reader, entry->uri, "tensor \"%s\": expected %lld bytes, found %lld in \"%s\" (%s)", tensor->name,
             (long long)(file->data_offset + bytes), (long long)file->file_size, file->path, text);
     }
+    free(text);
 }
 
 void bind_shapes(JobReader *reader) {
@@ -167,21 +161,16 @@ void bind_shapes(JobReader *reader) {
 
 /* " (M = 100, BLOCK = 64)": the dims that a condition speaks of. */
 static char *values_text(const JobReader *reader, const PhbExpr *cond) {
-    char *text = format_text("%s", "");
+    char *text = NULL;
     bool shown[PHB_MAX_DIMS] = {false};
     for (int node = 0; node < cond->count; node++) {
         int dim = cond->nodes[node].index;
         if (cond->nodes[node].op != PHB_EXPR_DIM || shown[dim])
             continue;
         shown[dim] = true;
-        char *longer =
-            format_text("%s%s%s = %lld", text, text[0] == '\0' ? " (" : ", ", reader->kernel->dims[dim].name, (long long)reader->job->dims[dim]);
-        free(text);
-        text = longer;
+        text = text_append(text, "%s%s = %lld", text == NULL ? " (" : ", ", reader->kernel->dims[dim].name, (long long)reader->job->dims[dim]);
     }
-    char *closed = format_text("%s%s", text, text[0] == '\0' ? "" : ")");
-    free(text);
-    return closed;
+    return text != NULL ? text_append(text, ")") : format_text("%s", "");
 }
 
 void check_conditions(JobReader *reader) {
@@ -203,53 +192,39 @@ void check_conditions(JobReader *reader) {
     }
 }
 
-/* "BLOCK = 16; BLOCK = 32": the variants, in the dims that the job or a tensor fixes. */
-static char *variants_text(const JobReader *reader) {
-    const PhbKernel *kernel = reader->kernel;
-    char *text = format_text("%s", "");
-    for (int v = 0; v < kernel->variant_count; v++) {
-        bool first = true;
-        for (int dim = 0; dim < kernel->dim_count; dim++) {
-            if (reader->job->leaf_values[dim] == 0)
-                continue;
-            char *longer = format_text("%s%s%s = %lld", text,
-                !first  ? ", "
-                : v > 0 ? "; "
-                        : "",
-                kernel->dims[dim].name, (long long)kernel->variants[v].values[dim]);
-            free(text);
-            text = longer;
-            first = false;
-        }
-    }
+/* "BLOCK = 16, D = 64": the dims that are wanted, with these values; NULL where none is wanted. */
+static char *assignment_text(const PhbKernel *kernel, const int64_t *wanted, const int64_t *values) {
+    char *text = NULL;
+    for (int dim = 0; dim < kernel->dim_count; dim++)
+        if (wanted[dim] != 0)
+            text = text_append(text, "%s%s = %lld", text == NULL ? "" : ", ", kernel->dims[dim].name, (long long)values[dim]);
     return text;
+}
+
+static bool assignment_fits(const PhbKernel *kernel, const int64_t *wanted, const int64_t *values) {
+    for (int dim = 0; dim < kernel->dim_count; dim++)
+        if (wanted[dim] != 0 && wanted[dim] != values[dim])
+            return false;
+    return true;
 }
 
 void check_variants(JobReader *reader) {
     const PhbKernel *kernel = reader->kernel;
     const int64_t *wanted = reader->job->leaf_values;
-    bool any_wanted = false;
-    for (int dim = 0; dim < kernel->dim_count; dim++)
-        any_wanted |= wanted[dim] != 0;
-    for (int v = 0; v < kernel->variant_count; v++) {
-        bool fits = true;
-        for (int dim = 0; dim < kernel->dim_count; dim++)
-            fits &= wanted[dim] == 0 || wanted[dim] == kernel->variants[v].values[dim];
-        if (fits)
+    for (int v = 0; v < kernel->variant_count; v++)
+        if (assignment_fits(kernel, wanted, kernel->variants[v].values))
             return;
-    }
-    if (!any_wanted)
+    char *asked = assignment_text(kernel, wanted, wanted);
+    if (asked == NULL)
         return;
-    char *variants = variants_text(reader), *asked = format_text("%s", "");
-    for (int dim = 0; dim < kernel->dim_count; dim++) {
-        if (wanted[dim] == 0)
-            continue;
-        char *longer = format_text("%s%s%s = %lld", asked, asked[0] == '\0' ? "" : ", ", kernel->dims[dim].name, (long long)wanted[dim]);
-        free(asked);
-        asked = longer;
+    char *variants = NULL;
+    for (int v = 0; v < kernel->variant_count; v++) {
+        char *one = assignment_text(kernel, wanted, kernel->variants[v].values);
+        variants = text_append(variants, "%s%s", variants == NULL ? "" : "; ", one);
+        free(one);
     }
     report(reader, section(reader, "autotune"), "no leaf with %s is embedded; there are: %s (phobosc -D leaf.NAME=N and --variants=N embed others)",
-        asked, variants);
+        asked, variants != NULL ? variants : "none");
     free(variants);
     free(asked);
 }
