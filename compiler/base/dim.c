@@ -8,12 +8,13 @@
 #include <string.h>
 
 /* No program comes near these; they keep every walk over a dim short and its recursion shallow. */
-enum { MAX_TERMS = 64, MAX_DEGREE = 32, MAX_NODES = 1000 };
+enum { MAX_TERMS = 64, MAX_DEGREE = 32, MAX_NODES = 1000, MAX_NESTING = 64 };
 
 typedef struct Node {
     Dim dim;
     uint64_t hash;
-    int size; /* nodes of the tree under this one */
+    int size;    /* nodes of the tree */
+    int nesting; /* levels of the tree, where a chain of sums or products is one */
 } Node;
 
 struct DimPool {
@@ -65,21 +66,24 @@ static void pool_grow(DimPool *pool) {
     pool->capacity = capacity;
 }
 
-static int node_size(const Dim *dim) {
-    return dim ? ((const Node *)dim)->size : 0; /* every Dim is the first member of a Node */
+static bool is_chain(PhbExprOp kind) {
+    return kind == PHB_EXPR_ADD || kind == PHB_EXPR_SUB || kind == PHB_EXPR_MUL;
 }
 
-/* NULL where the tree would pass MAX_NODES. */
+/* NULL where the tree would pass MAX_NODES or MAX_NESTING. */
 static const Dim *intern_node(DimPool *pool, Dim fields) {
-    int size = 1 + node_size(fields.a) + node_size(fields.b);
-    if (size > MAX_NODES)
+    const Node *a = (const Node *)fields.a, *b = (const Node *)fields.b; /* every Dim is the first member of a Node */
+    int size = 1 + (a ? a->size : 0) + (b ? b->size : 0);
+    int left = !a ? 0 : a->nesting + !is_chain(fields.kind), right = b ? b->nesting + 1 : 0;
+    int nesting = left > right ? left : right;
+    if (size > MAX_NODES || nesting > MAX_NESTING)
         return NULL;
     uint64_t hash = dim_hash(&fields);
     Node **slot = find_slot(pool->slots, pool->capacity, &fields, hash);
     if (*slot)
         return &(*slot)->dim;
     Node *node = NEW(pool->arena, Node);
-    *node = (Node){fields, hash, size};
+    *node = (Node){fields, hash, size, nesting};
     *slot = node;
     if (++pool->count * 2 > pool->capacity)
         pool_grow(pool);
@@ -340,8 +344,9 @@ static const Dim *comparison(DimPool *pool, PhbExprOp kind, const Dim *a, const 
             return dim_int(pool, difference <= 0);
         }
     }
-    bool is_ordered = kind == PHB_EXPR_LT || kind == PHB_EXPR_LE;
-    return !is_ordered && compare(a, b) > 0 ? make(pool, kind, b, a) : make(pool, kind, a, b);
+    bool commutes = kind != PHB_EXPR_LT && kind != PHB_EXPR_LE;
+    bool swap = a->kind == PHB_EXPR_INT || (b->kind != PHB_EXPR_INT && compare(a, b) > 0); /* a constant stands on the right */
+    return commutes && swap ? make(pool, kind, b, a) : make(pool, kind, a, b);
 }
 
 static bool is_truth(const Dim *dim) {

@@ -1,5 +1,5 @@
-/* Reads the text form that print.c describes. Strict: one declaration or op a line, nothing that the printer would not write but for spacing and the
- * choice of value numbers. The first error ends the reading; the verifier has the last word on each kernel. */
+/* Reads the text form that print.c describes. Strict: one declaration or op a line, nothing that the printer would not write but for spacing. The
+ * first error ends the reading; the verifier has the last word on each kernel. */
 #include "compiler/ir/ir.h"
 #include "compiler/ir/lex.h"
 
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 200, MAX_VALUE_ID = 1 << 22 };
+enum { MAX_DEPTH = 200, MAX_KERNELS = 4096 };
 
 typedef struct Reader {
     Context *context;
@@ -306,6 +306,8 @@ static void read_declaration(Reader *r) {
     } else if (accept(r, "search")) {
         read_search(r);
     } else if (accept(r, "param")) {
+        if (signature->params.count == 2 * PHB_MAX_PARAMS)
+            fail(r, r->token.span, "more than %d parameters", 2 * PHB_MAX_PARAMS);
         Param param = {.name = take_name(r, "the name of a parameter")};
         expect(r, ":");
         param.type = read_type(r);
@@ -352,8 +354,6 @@ static IrValue *take_value(Reader *r) {
 typedef struct Line {
     OpKind kind;
     bool has_result;
-    uint64_t result; /* its number */
-    Span result_span;
     IrValue *operands[2 + PHB_MAX_RANK];
     int operand_count;
     bool negative; /* a constant's sign; its token */
@@ -474,22 +474,13 @@ static bool const_bits(const Line *line, PhbDType dtype, uint64_t *bits) {
 
 /* ---- ops and kernels ---- */
 
-static void define(Reader *r, const Line *line, IrValue *value) {
-    while ((uint64_t)r->values.count <= line->result)
-        vec_push(r->context->arena, &r->values, NULL);
-    if (r->values.items[line->result])
-        fail(r, line->result_span, "'%%%" PRIu64 "' is defined twice", line->result);
-    r->values.items[line->result] = value;
-}
-
+/* Results are numbered as the printer does it, from 0 in order. */
 static void read_result(Reader *r, Line *line) {
     if (r->token.kind != IR_TOKEN_VALUE)
         return;
     line->has_result = true;
-    line->result = r->token.value;
-    line->result_span = r->token.span;
-    if (!r->token.is_number || line->result > MAX_VALUE_ID)
-        fail(r, r->token.span, "a result is called by a number up to %d", MAX_VALUE_ID);
+    if (!r->token.is_number || r->token.value != (uint64_t)r->values.count)
+        fail(r, r->token.span, "expected '%%%d', the next number in order", r->values.count);
     advance(r);
     expect(r, "=");
 }
@@ -526,7 +517,7 @@ static void read_op(Reader *r) {
     memcpy(op->extent, line.extent, sizeof op->extent);
     vec_push(r->context->arena, &r->op_spans, start);
     if (line.has_result)
-        define(r, &line, op->results.items[0]);
+        vec_push(r->context->arena, &r->values, op->results.items[0]);
 }
 
 static void verify(Reader *r, Span name_span) {
@@ -547,6 +538,8 @@ static void read_kernel(Reader *r, IrModule *module) {
     r->values.count = 0;
     r->op_spans.count = 0;
     Signature *signature = &r->kernel->signature;
+    if (module->kernels.count == MAX_KERNELS)
+        fail(r, r->token.span, "more than %d kernels", MAX_KERNELS);
     expect(r, "kernel");
     Span name_span = r->token.span;
     signature->name = take_name(r, "the name of a kernel");
