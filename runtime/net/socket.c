@@ -1,0 +1,204 @@
+#include "runtime/net/socket.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+/* ---- addresses ---- */
+
+static bool has_prefix(const char *text, const char *prefix) {
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The host of tcp://host:port, brackets kept; NULL where there is none. `port` points behind the last colon. */
+static const char *tcp_split(const char *endpoint, size_t *host_length, const char **port) {
+    const char *host = endpoint + strlen("tcp://");
+    const char *colon = strrchr(host, ':');
+    if (!colon || colon == host)
+        return NULL;
+    *host_length = (size_t)(colon - host);
+    *port = colon + 1;
+    return host;
+}
+
+static bool port_valid(const char *port, bool bind) {
+    if (bind && strcmp(port, "*") == 0)
+        return true;
+    char *end;
+    if (*port < '0' || *port > '9')
+        return false;
+    unsigned long value = strtoul(port, &end, 10);
+    return *end == 0 && value >= (bind ? 0 : 1) && value <= 65535;
+}
+
+static bool endpoint_check(const char *endpoint, bool bind, Error *error) {
+    if ((has_prefix(endpoint, "ipc://") && endpoint[6]) || (has_prefix(endpoint, "inproc://") && endpoint[9]))
+        return true;
+    size_t host_length;
+    const char *port;
+    if (!has_prefix(endpoint, "tcp://") || !tcp_split(endpoint, &host_length, &port))
+        return error_set(error, "'%s' is not an address: expected tcp://HOST:PORT, such as %s", endpoint, DEFAULT_SCHED_ENDPOINT);
+    if (!port_valid(port, bind))
+        return error_set(error, "'%s': port '%s' is not a number from %d to 65535%s", endpoint, port, bind ? 0 : 1, bind ? " or *" : "");
+    return true;
+}
+
+bool endpoint_check_connect(const char *endpoint, Error *error) {
+    return endpoint_check(endpoint, false, error);
+}
+
+static bool host_is_loopback(const char *host, size_t length) {
+    static const char *const names[] = {"localhost", "[::1]", "lo"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) == length && strncmp(host, names[i], length) == 0)
+            return true;
+    return length > 4 && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") >= length;
+}
+
+bool endpoint_check_bind(const char *endpoint, bool insecure, Error *error) {
+    if (!endpoint_check(endpoint, true, error))
+        return false;
+    if (!has_prefix(endpoint, "tcp://") || insecure)
+        return true;
+    size_t host_length = 0;
+    const char *port;
+    const char *host = tcp_split(endpoint, &host_length, &port);
+    if (!host_is_loopback(host, host_length))
+        return error_set(
+            error, "to listen on '%s', beyond this machine, lets anybody in who reaches it; say --insecure to do so all the same", endpoint);
+    return true;
+}
+
+/* ---- sockets ---- */
+
+void *socket_context_new(Error *error) {
+    void *context = zmq_ctx_new();
+    if (!context) {
+        error_set(error, "cannot start networking: %s", zmq_strerror(zmq_errno()));
+        return NULL;
+    }
+    zmq_ctx_set(context, ZMQ_BLOCKY, 0);
+    zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 4096);
+    return context;
+}
+
+void socket_context_free(void *context) {
+    if (!context)
+        return;
+    zmq_ctx_shutdown(context);
+    zmq_ctx_term(context);
+}
+
+void *socket_open(void *context, int type, size_t max_frame, uint32_t dead_ms, Error *error) {
+    void *socket = zmq_socket(context, type);
+    if (!socket) {
+        error_set(error, "cannot open a socket: %s", zmq_strerror(zmq_errno()));
+        return NULL;
+    }
+    /* ZMTP's own heartbeats stay off: they cannot see a hung application, and abort a receiver whose queue is full. */
+    const struct {
+        int option, value;
+    } settings[] = {
+        {ZMQ_LINGER, 0},
+        {ZMQ_HEARTBEAT_IVL, 0},
+        {ZMQ_TCP_MAXRT, (int)dead_ms},
+        {ZMQ_HANDSHAKE_IVL, 5000},
+        {ZMQ_CONNECT_TIMEOUT, 5000},
+        {ZMQ_RECONNECT_IVL, 100},
+        {ZMQ_RECONNECT_IVL_MAX, 5000},
+        {ZMQ_SNDHWM, 1000},
+        {ZMQ_RCVHWM, 1000},
+        {ZMQ_BACKLOG, 1024},
+        {ZMQ_IPV6, 1},
+        {type == ZMQ_ROUTER ? ZMQ_ROUTER_MANDATORY : ZMQ_IMMEDIATE, 1},
+    };
+    bool set = true;
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        set &= zmq_setsockopt(socket, settings[i].option, &settings[i].value, sizeof settings[i].value) == 0;
+    int64_t max_bytes = (int64_t)max_frame;
+    set &= zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max_bytes, sizeof max_bytes) == 0;
+    if (!set) {
+        error_set(error, "cannot set up a socket: %s", zmq_strerror(zmq_errno()));
+        zmq_close(socket);
+        return NULL;
+    }
+    return socket;
+}
+
+bool socket_bind(void *socket, const char *endpoint, char *bound, size_t bound_size, Error *error) {
+    if (zmq_bind(socket, endpoint) != 0) {
+        int cause = zmq_errno();
+        return error_set(error, "cannot listen on '%s': %s%s", endpoint, zmq_strerror(cause),
+            cause == EADDRINUSE ? "; another scheduler may be running, or choose another port by --listen" : "");
+    }
+    if (zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, bound, &bound_size) != 0)
+        return error_set(error, "cannot tell the address of '%s': %s", endpoint, zmq_strerror(zmq_errno()));
+    return true;
+}
+
+bool socket_connect(void *socket, const char *endpoint, Error *error) {
+    if (zmq_connect(socket, endpoint) != 0)
+        return error_set(error, "cannot connect to '%s': %s", endpoint, zmq_strerror(zmq_errno()));
+    return true;
+}
+
+void socket_close(void *socket) {
+    if (socket)
+        zmq_close(socket);
+}
+
+/* ---- frames ---- */
+
+static bool more_parts(void *socket) {
+    int more = 0;
+    size_t size = sizeof more;
+    return zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size) == 0 && more;
+}
+
+static void drop_parts(void *socket) {
+    zmq_msg_t part;
+    zmq_msg_init(&part);
+    while (more_parts(socket) && zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) >= 0)
+        ;
+    zmq_msg_close(&part);
+}
+
+ReceiveResult socket_receive(void *socket, void *frame, Route *route) {
+    zmq_msg_t *part = frame;
+    if (zmq_msg_recv(part, socket, ZMQ_DONTWAIT) < 0)
+        return RECEIVED_NOTHING;
+    if (route) {
+        size_t length = zmq_msg_size(part);
+        bool fits = length <= sizeof route->bytes;
+        if (fits) {
+            route->length = (uint8_t)length;
+            memcpy(route->bytes, zmq_msg_data(part), length);
+        }
+        if (!fits || !more_parts(socket) || zmq_msg_recv(part, socket, ZMQ_DONTWAIT) < 0) {
+            drop_parts(socket);
+            return RECEIVED_JUNK;
+        }
+    }
+    if (more_parts(socket)) {
+        drop_parts(socket);
+        return RECEIVED_JUNK;
+    }
+    return RECEIVED_FRAME;
+}
+
+bool socket_send(void *socket, const Route *route, const WireMessage *message, const void *bulk, size_t bulk_length) {
+    zmq_msg_t frame;
+    if (zmq_msg_init_size(&frame, wire_size(message) + bulk_length) != 0)
+        return false;
+    wire_encode(message, bulk, bulk_length, zmq_msg_data(&frame));
+    if (route && zmq_send(socket, route->bytes, route->length, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) {
+        zmq_msg_close(&frame);
+        return false;
+    }
+    if (zmq_msg_send(&frame, socket, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close(&frame);
+        return false;
+    }
+    return true;
+}

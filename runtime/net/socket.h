@@ -1,0 +1,39 @@
+/* ZeroMQ sockets with every option set that the protocol counts on, and the addresses that users write. */
+#ifndef PHOBOS_SOCKET_H
+#define PHOBOS_SOCKET_H
+
+#include "runtime/net/wire.h"
+#include "runtime/runtime.h"
+
+#define DEFAULT_SCHED_ENDPOINT "tcp://127.0.0.1:5870"
+#define DEFAULT_POD_ENDPOINT "tcp://127.0.0.1:*"
+
+/* Whether `endpoint` is an address that ZeroMQ takes: tcp://host:port (a port or, to bind, *), ipc://path or inproc://name. To bind beyond this
+ * machine needs `insecure`: nothing authenticates who connects. */
+bool endpoint_check_bind(const char *endpoint, bool insecure, Error *error);
+bool endpoint_check_connect(const char *endpoint, Error *error);
+
+void *socket_context_new(Error *error);
+void socket_context_free(void *context);
+
+/* A socket of `type` (ZMQ_ROUTER, ZMQ_DEALER) for frames of at most `max_frame` bytes; nothing blocks on it and nothing lingers. */
+void *socket_open(void *context, int type, size_t max_frame, uint32_t dead_ms, Error *error);
+/* Binds; `bound` gets the address with the port that was given. */
+bool socket_bind(void *socket, const char *endpoint, char *bound, size_t bound_size, Error *error);
+bool socket_connect(void *socket, const char *endpoint, Error *error);
+void socket_close(void *socket);
+
+typedef enum ReceiveResult { RECEIVED_NOTHING, RECEIVED_FRAME, RECEIVED_JUNK } ReceiveResult;
+
+/* The next frame, if there is one. `frame` is an initialised zmq_msg_t * that holds it on RECEIVED_FRAME. On a ROUTER `route` gets the peer's
+ * identity. JUNK: a message of another number of parts, dropped. */
+typedef struct Route {
+    uint8_t bytes[8];
+    uint8_t length;
+} Route;
+ReceiveResult socket_receive(void *socket, void *frame, Route *route);
+
+/* Hands a message to ZeroMQ without waiting; false where the peer is gone or cannot take it, which means no more than a frame lost on the way. */
+bool socket_send(void *socket, const Route *route, const WireMessage *message, const void *bulk, size_t bulk_length);
+
+#endif

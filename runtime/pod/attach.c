@@ -1,0 +1,105 @@
+#include "runtime/pod/attach.h"
+#include "runtime/net/proof.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool copy_path(char to[4096], const char *from, Error *error) {
+    size_t length = from ? strlen(from) : 0;
+    if (length >= 4096)
+        return error_set(error, "\"%.200s...\": a path of %zu bytes is too long to send to pods", from, length);
+    memset(to, 0, 4096);
+    if (length)
+        memcpy(to, from, length);
+    return true;
+}
+
+bool job_describe(const Job *job, int variant, Welcome *welcome, Error *error) {
+    const PhbKernel *kernel = job->kernel;
+    memset(welcome, 0, sizeof *welcome);
+    welcome->kernel = (uint32_t)(kernel - job->program->kernels);
+    welcome->variant = (uint32_t)variant;
+    welcome->dims_count = (uint32_t)kernel->dim_count;
+    memcpy(welcome->dims, job->dims, sizeof job->dims[0] * (size_t)kernel->dim_count);
+    welcome->scalars_count = (uint32_t)kernel->scalar_count;
+    memcpy(welcome->scalars, job->scalars, sizeof job->scalars[0] * (size_t)kernel->scalar_count);
+    welcome->tensors_count = (uint32_t)kernel->tensor_count;
+    for (int t = 0; t < kernel->tensor_count; t++) {
+        const TensorFile *file = &job->tensors[t];
+        WireTensor *tensor = &welcome->tensors[t];
+        if (!copy_path(tensor->path, file->path, error) || !copy_path(tensor->staging, file->staging_path, error))
+            return false;
+        tensor->exists = file->exists;
+        tensor->dtype = (uint8_t)file->dtype;
+        tensor->rank = (uint8_t)file->rank;
+        memcpy(tensor->shape, file->shape, sizeof tensor->shape);
+        tensor->data_offset = file->data_offset;
+    }
+    return true;
+}
+
+/* A regular file or nothing: opening a pipe must not wait. */
+static int open_regular(const char *path, int flags, int *code) {
+    struct stat status;
+    int fd = open(path, flags | O_NONBLOCK | O_CLOEXEC);
+    *code = fd < 0 ? errno : 0;
+    if (fd >= 0 && (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))) {
+        close(fd);
+        *code = EINVAL;
+        return -1;
+    }
+    return fd;
+}
+
+static void open_tensor(const WireTensor *tensor, int mode, TensorFile *file, WireSeen *seen) {
+    *file = (TensorFile){.dtype = tensor->dtype, .rank = tensor->rank, .data_offset = tensor->data_offset, .exists = tensor->exists != 0};
+    file->path = format_text("%s", tensor->path);
+    memcpy(file->shape, tensor->shape, sizeof file->shape);
+    file->old_fd = file->staging_fd = file->lock_fd = -1;
+    int old_errno = 0, staging_errno = 0;
+    if (mode != PHB_WRITE && tensor->exists)
+        file->old_fd = open_regular(tensor->path, O_RDONLY, &old_errno);
+    if (tensor->staging[0])
+        file->staging_fd = open_regular(tensor->staging, O_RDWR, &staging_errno);
+    proof_look(file, old_errno, staging_errno, seen);
+}
+
+static bool welcome_fits(const PhbProgram *program, const Welcome *welcome) {
+    if (welcome->kernel >= (uint32_t)program->kernel_count)
+        return false;
+    const PhbKernel *kernel = &program->kernels[welcome->kernel];
+    if (welcome->variant >= (uint32_t)kernel->variant_count || welcome->dims_count != (uint32_t)kernel->dim_count ||
+        welcome->scalars_count != (uint32_t)kernel->scalar_count || welcome->tensors_count != (uint32_t)kernel->tensor_count)
+        return false;
+    for (int t = 0; t < kernel->tensor_count; t++)
+        if (welcome->tensors[t].dtype != kernel->tensors[t].dtype || welcome->tensors[t].rank != kernel->tensors[t].rank ||
+            (welcome->tensors[t].staging[0] != 0) != (kernel->tensors[t].mode != PHB_READ))
+            return false;
+    return true;
+}
+
+Job *job_attach(const PhbProgram *program, const Welcome *welcome, WireSeen *seen, Error *error) {
+    if (!welcome_fits(program, welcome)) {
+        error_set(error, "the scheduler's job does not fit this program");
+        return NULL;
+    }
+    const PhbKernel *kernel = &program->kernels[welcome->kernel];
+    size_t dim_count = (size_t)kernel->dim_count, scalar_count = (size_t)kernel->scalar_count, tensor_count = (size_t)kernel->tensor_count;
+    Job *job = new_zeroed(1, sizeof *job);
+    job->dims = new_zeroed(dim_count + 1, sizeof job->dims[0]);
+    job->leaf_values = new_zeroed(dim_count + 1, sizeof job->leaf_values[0]);
+    job->scalars = new_zeroed(scalar_count + 1, sizeof job->scalars[0]);
+    job->tensors = new_zeroed(tensor_count + 1, sizeof job->tensors[0]);
+    job->program = program;
+    job->kernel = kernel;
+    memcpy(job->dims, welcome->dims, dim_count * sizeof job->dims[0]);
+    memcpy(job->scalars, welcome->scalars, scalar_count * sizeof job->scalars[0]);
+    memcpy(job->leaf_values, kernel->variants[welcome->variant].values, dim_count * sizeof job->leaf_values[0]);
+    for (size_t t = 0; t < tensor_count; t++)
+        open_tensor(&welcome->tensors[t], kernel->tensors[t].mode, &job->tensors[t], &seen[t]);
+    return job;
+}

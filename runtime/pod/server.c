@@ -1,0 +1,318 @@
+#include "runtime/pod/server.h"
+#include "runtime/net/proof.h"
+#include "runtime/net/socket.h"
+#include "runtime/net/task.h"
+#include "runtime/pod/agent.h"
+#include "runtime/pod/attach.h"
+#include "runtime/pod/pod.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+enum { TICK_MS = 100, HELLO_MS = 500 };
+
+typedef struct PodServer {
+    const PhbProgram *program;
+    const PodServeOptions *options;
+    const char *sched;
+    char node[64];
+    Agent agent;
+    void *context, *control, *tiles;
+    WireMessage *inbox, *outbox;
+    zmq_msg_t frame;
+    Welcome *welcome;
+    Job *job;
+    Problem *problem;
+    Plan *plan;
+    Pod *pod;
+    WireSeen seen[PHB_MAX_PARAMS];
+    Task *prove, *flush;
+    bool over;
+    int exit_code;
+} PodServer;
+
+static uint64_t now_ms(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_BOOTTIME, &time); /* goes on while the machine sleeps: a pod that slept must find its lease gone */
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+__attribute__((format(printf, 3, 4))) static void say(const PodServer *server, LogLevel level, const char *format, ...) {
+    if (level > server->options->log)
+        return;
+    fprintf(stderr, "pod %s: ", server->node);
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+/* ---- what the agent asks for ---- */
+
+static void step(PodServer *server, const AgentEvent *event);
+
+static void fail(PodServer *server, const Error *error) {
+    step(server, &(AgentEvent){.kind = AGENT_EVENT_FAILED, .text = error->text});
+}
+
+/* On a thread: opening and fingerprinting may wait for a slow disk. */
+static bool run_prove(void *context, Error *error) {
+    PodServer *server = context;
+    server->job = job_attach(server->program, server->welcome, server->seen, error);
+    return server->job != NULL;
+}
+
+static bool run_flush(void *context, Error *error) {
+    const Job *job = context;
+    for (int t = 0; t < job->kernel->tensor_count; t++) {
+        const TensorFile *file = &job->tensors[t];
+        if (file->staging_fd >= 0 && fdatasync(file->staging_fd) != 0)
+            return error_errno(error, "cannot bring \"%s\" to the disk", file->path);
+    }
+    return true;
+}
+
+static bool open_pod(PodServer *server, Error *error) {
+    server->problem = problem_bind(server->job, LEAF_MODEL, error);
+    if (!server->problem)
+        return false;
+    server->plan = plan_make(server->problem, (int64_t)server->agent.config.hello.memory, error);
+    if (!server->plan)
+        return false;
+    PodOptions pod = {.threads = (int)server->agent.config.hello.threads, .device = &cpu_device};
+    server->pod = pod_open(server->plan, &pod, error);
+    return server->pod != NULL;
+}
+
+static void start_task(PodServer *server, Task **task, TaskRun *run, void *context) {
+    Error error;
+    *task = task_start(run, context, &error);
+    if (!*task)
+        fail(server, &error);
+}
+
+static void perform(PodServer *server, const AgentAction *action) {
+    switch (action->kind) {
+    case AGENT_ACTION_SEND:
+        agent_compose(&server->agent, action->type, server->outbox);
+        socket_send(server->control, NULL, server->outbox, NULL, 0);
+        break;
+    case AGENT_ACTION_PROVE:
+        *server->welcome = server->inbox->welcome;
+        start_task(server, &server->prove, run_prove, server);
+        break;
+    case AGENT_ACTION_RUN:
+        pod_give(server->pod, (UnitRange){.first = (int64_t)action->batch.first,
+                                  .count = (int64_t)action->batch.count,
+                                  .step = (int64_t)action->batch.step,
+                                  .tag = action->batch_number});
+        break;
+    case AGENT_ACTION_FLUSH:
+        start_task(server, &server->flush, run_flush, server->job);
+        break;
+    case AGENT_ACTION_EXIT:
+        server->over = true;
+        server->exit_code = action->exit_code;
+        say(server, action->exit_code ? LOG_ERROR : LOG_INFO, "%s", action->text);
+        break;
+    case AGENT_ACTION_LOG:
+        say(server, LOG_INFO, "%s", action->text);
+        break;
+    }
+}
+
+static void step(PodServer *server, const AgentEvent *event) {
+    AgentActions actions;
+    agent_step(&server->agent, event, now_ms(), &actions);
+    for (int i = 0; i < actions.count; i++)
+        perform(server, &actions.items[i]);
+}
+
+/* ---- what has happened ---- */
+
+static void take_proof(PodServer *server) {
+    Error error;
+    bool fine = task_end(server->prove, &error);
+    server->prove = NULL;
+    if (!fine || !open_pod(server, &error)) {
+        fail(server, &error);
+        return;
+    }
+    step(server, &(AgentEvent){.kind = AGENT_EVENT_PROVED, .seen = server->seen, .seen_count = server->welcome->tensors_count});
+}
+
+static void take_flush(PodServer *server) {
+    Error error;
+    bool fine = task_end(server->flush, &error);
+    server->flush = NULL;
+    if (fine)
+        step(server, &(AgentEvent){.kind = AGENT_EVENT_FLUSHED});
+    else
+        fail(server, &error);
+}
+
+static void batch_done(void *context, uint64_t tag) {
+    step(context, &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = tag});
+}
+
+static void turn_pod(PodServer *server) {
+    PodStatus status = pod_turn(server->pod, batch_done, server);
+    step(server, &(AgentEvent){
+                     .kind = AGENT_EVENT_PROGRESS, .units = (uint64_t)pod_units_done(server->pod), .free_memory = server->agent.config.hello.memory});
+    if (status == POD_BROKEN && server->agent.phase != AGENT_FAILED)
+        fail(server, pod_error(server->pod));
+}
+
+static void take_messages(PodServer *server) {
+    while (!server->over && socket_receive(server->control, &server->frame, NULL) != RECEIVED_NOTHING) {
+        WireError error = wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, NULL, NULL);
+        if (error)
+            say(server, LOG_WARNING, "dropped a message: %s", wire_error_text(error));
+        else
+            step(server, &(AgentEvent){.kind = AGENT_EVENT_MESSAGE, .message = server->inbox});
+    }
+}
+
+/* Peers fetch tiles here; until plans share tiles between pods there is none to give, and who asks is told so. */
+static void take_fetches(PodServer *server) {
+    Route route;
+    ReceiveResult result;
+    while ((result = socket_receive(server->tiles, &server->frame, &route)) != RECEIVED_NOTHING) {
+        if (result == RECEIVED_JUNK || wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, NULL, NULL) ||
+            server->inbox->header.type != WIRE_FETCH)
+            continue;
+        server->outbox->header = (WireHeader){.type = WIRE_FETCH_REFUSED};
+        server->outbox->fetch_refused.transfer = server->inbox->fetch.transfer;
+        server->outbox->fetch_refused.code = FETCH_GONE;
+        socket_send(server->tiles, &route, server->outbox, NULL, 0);
+    }
+}
+
+static void loop(PodServer *server) {
+    while (!server->over) {
+        zmq_pollitem_t items[5] = {
+            {.socket = server->control, .events = ZMQ_POLLIN},
+            {.socket = server->tiles, .events = ZMQ_POLLIN},
+        };
+        int count = 2;
+        int prove = server->prove ? count++ : -1, flush = server->flush ? count++ : -1, pod = server->pod ? count++ : -1;
+        if (prove >= 0)
+            items[prove] = (zmq_pollitem_t){.fd = task_fd(server->prove), .events = ZMQ_POLLIN};
+        if (flush >= 0)
+            items[flush] = (zmq_pollitem_t){.fd = task_fd(server->flush), .events = ZMQ_POLLIN};
+        if (pod >= 0)
+            items[pod] = (zmq_pollitem_t){.fd = pod_fd(server->pod), .events = ZMQ_POLLIN};
+        zmq_poll(items, count, TICK_MS);
+        if (atomic_load(&interrupted)) {
+            step(server, &(AgentEvent){.kind = AGENT_EVENT_STOP, .text = "the user"});
+            break;
+        }
+        take_messages(server);
+        take_fetches(server);
+        if (!server->over && prove >= 0 && items[prove].revents)
+            take_proof(server);
+        if (!server->over && flush >= 0 && items[flush].revents)
+            take_flush(server);
+        if (!server->over && pod >= 0 && items[pod].revents)
+            turn_pod(server);
+        if (!server->over)
+            step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
+    }
+}
+
+/* ---- start and end ---- */
+
+static void make_hello(PodServer *server, const char *endpoint, Hello *hello) {
+    const PodServeOptions *options = server->options;
+    memcpy(hello->build_id, server->program->build_id, sizeof hello->build_id);
+    hello->protocol_min = hello->protocol_max = WIRE_PROTOCOL;
+    if (getrandom(hello->incarnation, sizeof hello->incarnation, 0) != (ssize_t)sizeof hello->incarnation)
+        memcpy(hello->incarnation, &(uint64_t){now_ms() ^ (uint64_t)getpid() << 32}, sizeof(uint64_t));
+    memcpy(hello->node, server->node, sizeof hello->node);
+    snprintf(hello->device, sizeof hello->device, "cpu");
+    snprintf(hello->tile_endpoint, sizeof hello->tile_endpoint, "%s", options->advertise ? options->advertise : endpoint);
+    hello->memory = (uint64_t)(options->memory ? options->memory : machine_memory());
+    hello->threads = (uint32_t)(options->threads ? options->threads : machine_processors());
+}
+
+static void name_node(PodServer *server) {
+    char host[40] = "pod";
+    if (server->options->node_name) {
+        snprintf(server->node, sizeof server->node, "%s", server->options->node_name);
+        return;
+    }
+    gethostname(host, sizeof host - 1);
+    snprintf(server->node, sizeof server->node, "%s:%ld", host, (long)getpid());
+}
+
+static bool open_sockets(PodServer *server, char *bound, size_t bound_size, Error *error) {
+    const char *listen = server->options->listen ? server->options->listen : DEFAULT_POD_ENDPOINT;
+    if (!endpoint_check_connect(server->sched, error) || !endpoint_check_bind(listen, server->options->insecure, error))
+        return false;
+    return (server->context = socket_context_new(error)) &&
+           (server->control = socket_open(server->context, ZMQ_DEALER, WIRE_CONTROL_BYTES, 10000, error)) &&
+           (server->tiles = socket_open(server->context, ZMQ_ROUTER, WIRE_TILE_BYTES, 10000, error)) &&
+           socket_bind(server->tiles, listen, bound, bound_size, error) && socket_connect(server->control, server->sched, error);
+}
+
+static void close_all(PodServer *server) {
+    Error ignored;
+    if (server->prove)
+        task_end(server->prove, &ignored);
+    if (server->flush)
+        task_end(server->flush, &ignored);
+    if (server->pod) {
+        pod_stop(server->pod);
+        pod_close(server->pod);
+    }
+    plan_free(server->plan);
+    problem_free(server->problem);
+    if (server->job)
+        job_free(server->job);
+    /* What was sent last, a goodbye, is given a moment to leave. */
+    if (server->control)
+        zmq_setsockopt(server->control, ZMQ_LINGER, &(int){200}, sizeof(int));
+    socket_close(server->control);
+    socket_close(server->tiles);
+    socket_context_free(server->context);
+    zmq_msg_close(&server->frame);
+    free(server->inbox);
+    free(server->outbox);
+    free(server->welcome);
+}
+
+int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
+    PodServer *server = new_zeroed(1, sizeof *server);
+    server->program = program;
+    server->options = options;
+    server->sched = options->sched ? options->sched : DEFAULT_SCHED_ENDPOINT;
+    server->inbox = new_zeroed(1, sizeof *server->inbox);
+    server->outbox = new_zeroed(1, sizeof *server->outbox);
+    server->welcome = new_zeroed(1, sizeof *server->welcome);
+    zmq_msg_init(&server->frame);
+    name_node(server);
+    Error error;
+    char bound[256];
+    int exit_code = EXIT_FAILED;
+    if (open_sockets(server, bound, sizeof bound, &error)) {
+        AgentConfig config = {.hello_ms = HELLO_MS};
+        make_hello(server, bound, &config.hello);
+        agent_init(&server->agent, &config, now_ms());
+        say(server, LOG_INFO, "waiting for a scheduler at %s", server->sched);
+        step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
+        loop(server);
+        exit_code = server->exit_code;
+    } else {
+        fprintf(stderr, "error: %s\n", error.text);
+    }
+    close_all(server);
+    free(server);
+    return exit_code;
+}

@@ -1,0 +1,295 @@
+#include "runtime/sched/server.h"
+#include "runtime/net/proof.h"
+#include "runtime/net/socket.h"
+#include "runtime/net/task.h"
+#include "runtime/pod/attach.h"
+#include "runtime/sched/core.h"
+#include "runtime/sched/sched.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <zmq.h>
+
+enum { TICK_MS = 100, MAX_PODS = 1024, PROGRESS_MS = 60000, DRAIN_MS = 1000 };
+
+typedef struct Server {
+    Job *job;
+    const ServeOptions *options;
+    Problem *problem;
+    Welcome *welcome;
+    WireSeen expected[PHB_MAX_PARAMS];
+    SchedCore *core;
+    SchedActions actions;
+    void *context, *control;
+    WireMessage *inbox, *outbox;
+    zmq_msg_t frame;
+    Task *publish;
+    uint64_t junk; /* frames dropped */
+    bool over;
+    int exit_code;
+} Server;
+
+static uint64_t now_ms(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+__attribute__((format(printf, 3, 4))) static void say(const Server *server, LogLevel level, const char *format, ...) {
+    if (level > server->options->log)
+        return;
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+/* ---- connections: a ROUTER's identity is five bytes, so it is the connection's number ---- */
+
+static uint64_t connection_of(const Route *route) {
+    uint64_t connection = route->length;
+    for (int i = 0; i < route->length && i < 7; i++)
+        connection |= (uint64_t)route->bytes[i] << (8 * (i + 1));
+    return connection;
+}
+
+static Route route_of(uint64_t connection) {
+    Route route = {.length = (uint8_t)connection};
+    for (int i = 0; i < 7; i++)
+        route.bytes[i] = (uint8_t)(connection >> (8 * (i + 1)));
+    return route;
+}
+
+/* ---- what the core asks for ---- */
+
+static bool run_publish(void *context, Error *error) {
+    const Job *job = context;
+    int count = job->kernel->tensor_count;
+    for (int t = 0; t < count; t++)
+        if (!tensor_file_unchanged(&job->tensors[t], error))
+            return false;
+    for (int t = 0; t < count; t++) {
+        TensorFile *file = &job->tensors[t];
+        if (file->staging_fd >= 0 && (!proof_unmark(file, error) || !tensor_file_sync(file, error)))
+            return false;
+    }
+    for (int t = 0; t < count; t++)
+        if (job->tensors[t].staging_fd >= 0 && !tensor_file_publish(&job->tensors[t], error))
+            return false;
+    return true;
+}
+
+static void step(Server *server, const SchedEvent *event);
+
+static void take_publish(Server *server) {
+    Error error = {""};
+    bool fine = task_end(server->publish, &error);
+    server->publish = NULL;
+    step(server, &(SchedEvent){.kind = SCHED_EVENT_PUBLISHED, .ok = fine, .text = error.text});
+}
+
+static void send(Server *server, const SchedAction *action) {
+    if (!sched_compose(server->core, action, server->outbox))
+        return;
+    Route route = route_of(action->connection);
+    socket_send(server->control, &route, server->outbox, NULL, 0);
+}
+
+/* True: the core wants to hear at once that publishing could not even begin. */
+static bool perform(Server *server, const SchedAction *action, Error *error) {
+    switch (action->kind) {
+    case SCHED_ACTION_SEND:
+        send(server, action);
+        break;
+    case SCHED_ACTION_FORGET:
+        break;
+    case SCHED_ACTION_PUBLISH:
+        server->publish = task_start(run_publish, server->job, error);
+        return server->publish == NULL;
+    case SCHED_ACTION_LOG:
+        say(server, LOG_INFO, "%s", action->text);
+        break;
+    case SCHED_ACTION_FINISH:
+        server->over = true;
+        server->exit_code = action->exit_code;
+        if (action->exit_code)
+            fprintf(stderr, "error: %s\n", action->text);
+        break;
+    }
+    return false;
+}
+
+static void step(Server *server, const SchedEvent *event) {
+    Error error;
+    bool unpublished = false;
+    sched_step(server->core, event, now_ms(), &server->actions);
+    for (size_t i = 0; i < server->actions.count; i++)
+        unpublished |= perform(server, &server->actions.items[i], &error);
+    if (unpublished)
+        step(server, &(SchedEvent){.kind = SCHED_EVENT_PUBLISHED, .text = error.text});
+}
+
+/* ---- the loop ---- */
+
+static void drop_junk(Server *server, const char *why) {
+    if (server->junk++ < 10)
+        say(server, LOG_WARNING, "dropped a message: %s%s", why, server->junk == 10 ? "; further ones are counted in silence" : "");
+}
+
+static void take_messages(Server *server) {
+    Route route;
+    ReceiveResult result;
+    while (!server->over && (result = socket_receive(server->control, &server->frame, &route)) != RECEIVED_NOTHING) {
+        if (result == RECEIVED_JUNK) {
+            drop_junk(server, "not one part");
+            continue;
+        }
+        WireError error = wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, NULL, NULL);
+        if (error)
+            drop_junk(server, wire_error_text(error));
+        else
+            step(server, &(SchedEvent){.kind = SCHED_EVENT_MESSAGE, .connection = connection_of(&route), .message = server->inbox});
+    }
+}
+
+static void loop(Server *server) {
+    bool stopping = false;
+    uint64_t ticked = 0;
+    while (!server->over) {
+        zmq_pollitem_t items[2] = {{.socket = server->control, .events = ZMQ_POLLIN}};
+        if (server->publish)
+            items[1] = (zmq_pollitem_t){.fd = task_fd(server->publish), .events = ZMQ_POLLIN};
+        zmq_poll(items, server->publish ? 2 : 1, TICK_MS);
+        if (atomic_load(&interrupted) && !stopping) {
+            stopping = true;
+            step(server, &(SchedEvent){.kind = SCHED_EVENT_STOP, .text = "the user"});
+        }
+        take_messages(server);
+        if (!server->over && items[1].revents)
+            take_publish(server);
+        if (!server->over && now_ms() - ticked >= TICK_MS) {
+            ticked = now_ms();
+            step(server, &(SchedEvent){.kind = SCHED_EVENT_TICK});
+        }
+    }
+}
+
+/* ---- start and end ---- */
+
+static bool stage(Server *server, Error *error) {
+    Job *job = server->job;
+    for (int t = 0; t < job->kernel->tensor_count; t++) {
+        TensorFile *file = &job->tensors[t];
+        WireSeen *seen = &server->expected[t];
+        if (job->kernel->tensors[t].mode != PHB_READ) {
+            uint64_t nonce;
+            file->keep_staging = server->options->keep_staging;
+            if (!tensor_file_stage(file, false, error))
+                return false;
+            if (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
+                return error_errno(error, "cannot draw a random number");
+            if (!proof_mark(file, nonce, error))
+                return false;
+        }
+        proof_look(file, 0, 0, seen);
+        if (seen->error)
+            return error_set(error, "cannot read \"%s\": %s", file->path, strerror((int)seen->error));
+    }
+    return true;
+}
+
+static bool open_core(Server *server, Error *error) {
+    const ServeOptions *options = server->options;
+    const PhbKernel *kernel = server->job->kernel;
+    if (!job_describe(server->job, (int)(server->problem->variant - kernel->variants), server->welcome, error))
+        return false;
+    SchedConfig config = {
+        .epoch = 1,
+        .units = (uint64_t)server->problem->units,
+        .nodes = (uint32_t)options->nodes,
+        .max_pods = MAX_PODS,
+        .join_window_ms = (uint32_t)options->join_window_ms,
+        .join_timeout_ms = (uint32_t)options->join_timeout_ms,
+        .dead_ms = (uint32_t)options->deadline_ms,
+        .lease_ms = (uint32_t)options->deadline_ms / 2,
+        .heartbeat_ms = (uint32_t)options->deadline_ms / 10,
+        .progress_ms = PROGRESS_MS,
+        .drain_ms = DRAIN_MS,
+        .job = server->welcome,
+        .expected = server->expected,
+    };
+    uint64_t seed;
+    memcpy(config.build_id, server->job->program->build_id, sizeof config.build_id);
+    if (getrandom(config.job_id, sizeof config.job_id, 0) != (ssize_t)sizeof config.job_id ||
+        getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+        return error_errno(error, "cannot draw a random number");
+    server->core = sched_core_new(&config, now_ms(), seed);
+    server->actions.capacity = sched_actions_capacity(&config);
+    server->actions.items = new_zeroed(server->actions.capacity, sizeof server->actions.items[0]);
+    return server->core || error_set(error, "out of memory");
+}
+
+static bool open_socket(Server *server, Error *error) {
+    const char *listen = server->options->listen ? server->options->listen : DEFAULT_SCHED_ENDPOINT;
+    char bound[256];
+    if (!endpoint_check_bind(listen, server->options->insecure, error))
+        return false;
+    server->context = socket_context_new(error);
+    if (!server->context)
+        return false;
+    server->control = socket_open(server->context, ZMQ_ROUTER, WIRE_CONTROL_BYTES, (uint32_t)server->options->deadline_ms, error);
+    if (!server->control || !socket_bind(server->control, listen, bound, sizeof bound, error))
+        return false;
+    say(server, LOG_INFO, "waiting for pods at %s", bound);
+    return true;
+}
+
+static void summarise(const Server *server) {
+    for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++)
+        say(server, LOG_INFO, "pod %s computed %" PRIu64 " of %" PRId64 " tiles", sched_pod_node(server->core, pod),
+            sched_pod_units(server->core, pod), server->problem->units);
+}
+
+static void close_all(Server *server) {
+    Error ignored;
+    if (server->publish)
+        task_end(server->publish, &ignored);
+    socket_close(server->control);
+    socket_context_free(server->context);
+    sched_core_free(server->core);
+    free(server->actions.items);
+    problem_free(server->problem);
+    zmq_msg_close(&server->frame);
+    free(server->welcome);
+    free(server->inbox);
+    free(server->outbox);
+}
+
+int sched_serve(Job *job, const ServeOptions *options) {
+    Server *server = new_zeroed(1, sizeof *server);
+    server->job = job;
+    server->options = options;
+    server->inbox = new_zeroed(1, sizeof *server->inbox);
+    server->outbox = new_zeroed(1, sizeof *server->outbox);
+    server->welcome = new_zeroed(1, sizeof *server->welcome);
+    zmq_msg_init(&server->frame);
+    Error error;
+    int exit_code = EXIT_FAILED;
+    server->problem = problem_bind(job, options->leaf, &error);
+    /* The socket first: where another scheduler listens, nothing is staged. */
+    if (server->problem && open_socket(server, &error) && stage(server, &error) && open_core(server, &error)) {
+        loop(server);
+        summarise(server);
+        exit_code = server->exit_code;
+    } else {
+        fprintf(stderr, "error: %s\n", error.text);
+    }
+    close_all(server);
+    free(server);
+    return exit_code;
+}

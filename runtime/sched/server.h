@@ -1,0 +1,21 @@
+/* --role=sched: the shell around core.c. One thread owns the socket and the core; files are staged before and published on a thread of their own. */
+#ifndef PHOBOS_SCHED_SERVER_H
+#define PHOBOS_SCHED_SERVER_H
+
+#include "runtime/runtime.h"
+
+typedef struct ServeOptions {
+    const char *listen; /* NULL: DEFAULT_SCHED_ENDPOINT */
+    int nodes;          /* 0: whoever comes within the join window */
+    int join_window_ms, join_timeout_ms;
+    int deadline_ms; /* a pod not heard for so long is dead */
+    bool insecure;
+    LeafChoice leaf;
+    ProgressMode progress;
+    LogLevel log;
+    bool keep_staging;
+} ServeOptions;
+
+int sched_serve(Job *job, const ServeOptions *options); /* an exit code; messages on stderr */
+
+#endif
