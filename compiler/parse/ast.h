@@ -4,7 +4,8 @@
 
 #include "compiler/base/base.h"
 
-#define PARSE_MAX_DEPTH 200 /* nesting of expressions, types and blocks */
+#define PARSE_MAX_DEPTH 200   /* nesting of expressions, types and blocks */
+#define PARSE_MAX_HEIGHT 1000 /* of an expression's tree, which a chain `a + a + ..` makes high without nesting: bounds every recursive walk */
 
 typedef struct Expr Expr;
 typedef struct Stmt Stmt;
@@ -72,7 +73,8 @@ typedef struct Sub {
 
 struct Expr {
     ExprKind kind;
-    Span span; /* the whole expression, cut at its first line's end */
+    int height; /* of the tree from here down; a leaf's is 1 */
+    Span span; /* the whole expression with its parentheses, cut at its first line's end */
     Span op_span; /* BINARY, UNARY: the operator; FIELD: the name after the point */
     uint64_t int_value;
     double float_value;
@@ -105,7 +107,7 @@ typedef enum StmtKind {
 
 typedef struct TypeExpr {
     Span span;
-    TypeKind kind; /* SCALAR, TENSOR, TILE or SHARED */
+    TypeKind kind; /* SCALAR, TENSOR, TILE or SHARED; POISON: missing, and reported */
     PhbDType scalar;
     VEC(Expr *) dims;
 } TypeExpr;
@@ -168,7 +170,8 @@ typedef struct Ast {
     VEC(Decl *) decls;
 } Ast;
 
-/* parser.c (over lexer.c): parses the whole file; syntax errors go to the diagnostics and the parser goes on at the next statement or declaration. Never NULL. */
+/* parser.c (over lexer.c): parses the whole file; syntax errors go to the diagnostics and the parser goes on at the next statement or
+ * declaration; what is left out of the tree is whole statements and declarations. Never NULL. */
 Ast *parse_source(Context *context);
 
 /* print.c: source text that parses to the same tree; one canonical layout. */
