@@ -48,4 +48,4 @@ while read -r file; do
 done <"$work/files"
 
 echo "$count files, $failed failed"
-[ $failed = 0 ]
+[ $count -gt 0 ] && [ $failed = 0 ]

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Golden tests by sibling extension: for x.phb with x.ast, x.ir or x.cluster, `phobosc --emit=KIND x.phb` prints exactly that. Every x.phb, with goldens or without,
-# also has its .ast and .ir printed, read back and printed again: the two must be equal.
+# also has its .ast and .ir printed, read back and printed again: the two must be equal. An x.llvm holds lines for FileCheck ($FILECHECK) that say what matters.
 #
 #   tests/run_golden.sh [--update] PHOBOSC FOLDER...
 set -u
@@ -34,14 +34,16 @@ while read -r file; do
     base=${file%.phb}
     name=$(basename "$base")
     mkdir -p "$work/again"
-    for kind in ast ir cluster; do
-        [ $kind != cluster ] || [ -e "$base.cluster" ] || continue
+    for kind in ast ir cluster llvm; do
+        case $kind in cluster | llvm) [ -e "$base.$kind" ] || continue ;; esac
         count=$((count + 1))
         if ! emit $kind "$file" "$work/printed"; then
             fail "--emit=$kind failed"
             continue
         fi
-        if [ -e "$base.$kind" ]; then
+        if [ $kind = llvm ]; then
+            "${FILECHECK:-FileCheck-19}" --input-file "$work/printed" "$base.llvm" 2>"$work/diff" || fail "other LLVM IR than $name.llvm wants"
+        elif [ -e "$base.$kind" ]; then
             [ $update = 0 ] || cp "$work/printed" "$base.$kind"
             diff -u "$base.$kind" "$work/printed" >"$work/diff" || fail "not as in $name.$kind"
         fi
@@ -60,4 +62,4 @@ while read -r file; do
 done <"$work/files"
 
 echo "$count outputs, $failed failed"
-[ $failed = 0 ]
+[ $count -gt 0 ] && [ $failed = 0 ]
