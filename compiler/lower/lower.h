@@ -34,7 +34,7 @@ typedef struct LeafVariant {
 } LeafVariant;
 
 typedef struct ClusterKernel {
-    IrKernel *kernel; /* not specialised */
+    IrKernel *kernel;           /* not specialised */
     VEC(ClusterTensor) tensors; /* tensor parameters in order */
     ClusterGridAxis grid[3];
     VEC(LeafVariant) variants;
@@ -49,6 +49,29 @@ typedef struct ClusterProgram {
 ClusterProgram *cluster_split(Context *context, IrModule *module);
 void cluster_print(Buffer *buffer, const ClusterProgram *program); /* --emit=cluster */
 
+/* ---- affine.c ---- */
+
+/* Gives every value, arguments and regions included, an id from 0 on, and their number; lasts until the kernel is next numbered or printed. */
+int values_number(IrBlock *body);
+
+/* ---- assign.c: values of the search dims ---- */
+
+/* `dim` under `values` (signature.search order): NULL where that overflows or divides by zero. */
+const Dim *dim_assign(Context *context, const Signature *signature, const Dim *dim, const int64_t *values);
+/* The same as a number: false also where `dim` mentions anything but search dims. */
+bool dim_evaluate(Context *context, const Signature *signature, const Dim *dim, const int64_t *values, int64_t *value);
+
+/* Every assignment of the leaf's sets, the last search dim fastest. Dims with varies[i] false stay at their first value. */
+typedef struct Assignment {
+    const Signature *signature;
+    bool *varies;
+    int *choice;
+    int64_t *values;
+} Assignment;
+
+Assignment assignment_first(Context *context, const Signature *signature, bool varies);
+bool assignment_next(Assignment *assignment); /* false, and back at the first one, after the last */
+
 /* ---- specialise.c ---- */
 
 /* A copy of the kernel with search dims replaced by `values` (signature.search order), folded. */
@@ -56,8 +79,9 @@ IrKernel *specialise(Context *context, const IrKernel *kernel, const int64_t *va
 
 /* ---- variants.c: which assignments the CPU code holds ---- */
 
-/* Fills program's variants for the CPU by a static model: among assignments that satisfy @require and divide the @cluster defaults, the largest whose tiles
- * fit the first-level cache, ties to the earliest in declaration order. */
+/* Fills program's variants for the CPU by a static model: among assignments that satisfy @require and divide the @cluster defaults, the largest whose
+ * tiles fit the first-level cache, ties to the earliest in declaration order. Search dims that a tensor's extent, @aligned or a @require over
+ * symbolic dims decides get a variant for each of their values. A kernel without any legal assignment is an error. */
 void select_cpu_variants(Context *context, ClusterProgram *program);
 
 #endif

@@ -1,0 +1,82 @@
+/* The cluster program as text, for people: what each unit of work reads and writes, and what runs in it. */
+#include "compiler/lower/split.h"
+
+#include <inttypes.h>
+
+static void print_values(Buffer *buffer, const char *name, const int64_t *values, int count) {
+    buffer_printf(buffer, "%s in [", name);
+    for (int i = 0; i < count; i++)
+        buffer_printf(buffer, "%s%" PRId64, i ? ", " : "", values[i]);
+    buffer_puts(buffer, "]");
+}
+
+static void print_super_tiles(Buffer *buffer, const ClusterKernel *kernel) {
+    for (int axis = 0; axis < 3; axis++) {
+        const ClusterGridAxis *grid = &kernel->grid[axis];
+        if (!grid->dim)
+            continue;
+        buffer_printf(buffer, "    super-tiles %c: ceildiv(", 'x' + axis);
+        dim_print(buffer, grid->extent);
+        buffer_printf(buffer, ", %s), ", grid->dim->name);
+        print_values(buffer, grid->dim->name, grid->dim->cluster.items, grid->dim->cluster.count);
+        buffer_puts(buffer, "\n");
+    }
+}
+
+/* `read a: f32[ctx.super.x * BLOCK :+ BLOCK, 0 :+ M]` */
+static void print_tensor(Buffer *buffer, const ClusterKernel *kernel, const ClusterTensor *tensor) {
+    static const char *const modes[] = {[PHB_READ] = "read", [PHB_WRITE] = "write", [PHB_READ_WRITE] = "read-write"};
+    const Param *param = &kernel->kernel->signature.params.items[tensor->param];
+    buffer_printf(buffer, "    %s %s: %s[", modes[tensor->mode], param->name, dtype_name(param->type->scalar));
+    for (int k = 0; k < param->type->rank; k++) {
+        buffer_puts(buffer, k ? ", " : "");
+        if (tensor->axes[k].kind == PHB_AXIS_GRID) {
+            const char *step = kernel->grid[tensor->axes[k].grid_axis].dim->name;
+            buffer_printf(buffer, "%s * %s :+ %s", super_names[tensor->axes[k].grid_axis], step, step);
+        } else {
+            buffer_puts(buffer, "0 :+ ");
+            dim_print(buffer, param->type->dims[k]);
+        }
+    }
+    buffer_puts(buffer, "]\n");
+}
+
+static void print_leaf(Buffer *buffer, const ClusterKernel *kernel) {
+    const Signature *signature = &kernel->kernel->signature;
+    buffer_puts(buffer, "    leaf grid (");
+    for (int axis = 0; axis < 3; axis++) {
+        const GridAxis *grid = &signature->grid[axis];
+        buffer_puts(buffer, axis ? ", " : "");
+        if (grid->counts.count == 0)
+            buffer_puts(buffer, "1");
+        for (int i = 0; i < grid->counts.count; i++) {
+            buffer_puts(buffer, i ? " = " : "");
+            dim_print(buffer, grid->counts.items[i]);
+        }
+    }
+    buffer_puts(buffer, ")\n");
+    for (int i = 0; i < signature->search.count; i++) {
+        const SearchDim *dim = &signature->search.items[i];
+        buffer_puts(buffer, "    leaf ");
+        print_values(buffer, dim->name, dim->leaf.items, dim->leaf.count);
+        buffer_puts(buffer, "\n");
+    }
+    for (int i = 0; i < kernel->variants.count; i++) {
+        buffer_puts(buffer, "    variant");
+        for (int j = 0; j < signature->search.count; j++)
+            buffer_printf(buffer, "%s %s = %" PRId64, j ? "," : "", signature->search.items[j].name, kernel->variants.items[i].values[j]);
+        buffer_puts(buffer, "\n");
+    }
+}
+
+void cluster_print(Buffer *buffer, const ClusterProgram *program) {
+    buffer_printf(buffer, "cluster program of \"%s\"\n", program->file);
+    for (int i = 0; i < program->kernels.count; i++) {
+        const ClusterKernel *kernel = program->kernels.items[i];
+        buffer_printf(buffer, "\nkernel %s%s\n", kernel->kernel->signature.name, kernel->kernel->signature.has_cluster ? "" : ": one unit of work");
+        print_super_tiles(buffer, kernel);
+        for (int j = 0; j < kernel->tensors.count; j++)
+            print_tensor(buffer, kernel, &kernel->tensors.items[j]);
+        print_leaf(buffer, kernel);
+    }
+}

@@ -1,0 +1,268 @@
+/* What values may depend on, LANGUAGE.md 9. ctx.block, ctx.grid and a dim that names a split axis mean something else in a leaf than in the whole
+ * problem, so they may reach a value only in a sum with the origin, or a comparison with the extent, that takes the difference back. Positions that a
+ * kernel asks for by name (ctx.super, origin, extent) are allowed, with a warning where one reaches a store. */
+#include "compiler/lower/split.h"
+
+typedef enum MisuseKind { MISUSE_BLOCK, MISUSE_GRID, MISUSE_DIM } MisuseKind;
+
+/* The first operation on the way to a value that used a position as if it were the same in both readings. */
+typedef struct Misuse {
+    MisuseKind kind;
+    const IrOp *op;
+    const IrValue *value;
+    int axis;        /* of ctx.block; DIM: that splits the dim's axis */
+    const Dim *name; /* DIM */
+    bool is_reported;
+} Misuse;
+
+typedef struct ValueCheck {
+    Split *split;
+    Misuse **misuse;     /* by IrValue.id: what is wrong with it, or NULL */
+    const char **varies; /* by IrValue.id: the position that it depends on and that changes with the super-tile, or NULL */
+} ValueCheck;
+
+static const Type *param_type(const Split *split, int param) {
+    return split->kernel->signature.params.items[param].type;
+}
+
+/* The next tensor axis that follows ctx.block.axis, from index `at` on, or -1. */
+static int next_on_axis(const Split *split, int axis, int at) {
+    for (int count = split->kernel->signature.params.count * PHB_MAX_RANK; at < count; at++)
+        if (split->grid_axis[at] == axis)
+            return at;
+    return -1;
+}
+
+static const Dim *origin_at(Split *split, int at) {
+    return form_origin(split, at / PHB_MAX_RANK, at % PHB_MAX_RANK);
+}
+
+static const Dim *extent_at(Split *split, int at) {
+    const char *tensor = split->kernel->signature.params.items[at / PHB_MAX_RANK].name;
+    return dim_extent(split->context->dims, tensor, at % PHB_MAX_RANK);
+}
+
+static const Dim *declared_at(const Split *split, int at) {
+    return param_type(split, at / PHB_MAX_RANK)->dims[at % PHB_MAX_RANK];
+}
+
+/* ---- forms ---- */
+
+/* The dim in `form` that names a split axis, or NULL. */
+static const Dim *split_dim_in(Split *split, const Dim *form, int *axis) {
+    for (*axis = 0; *axis < 3; ++*axis) {
+        if (!split->block[*axis].split)
+            continue;
+        for (int at = next_on_axis(split, *axis, 0); at >= 0; at = next_on_axis(split, *axis, at + 1)) {
+            const Dim *declared = declared_at(split, at);
+            if (declared->kind == PHB_EXPR_DIM && dim_mentions(form, declared->name))
+                return declared;
+        }
+    }
+    return NULL;
+}
+
+/* `form` depends on ctx.block.axis only through sums with the origin of an axis that it indexes. */
+static bool block_is_global(Split *split, const Dim *form, int axis) {
+    Context *context = split->context;
+    const Dim *block = form_name(split, block_names[axis]);
+    if (!dim_mentions(form, block->name))
+        return true;
+    if (!split->block[axis].step)
+        return false;
+    const Dim *local = dim_op(context->dims, PHB_EXPR_MUL, block, split->block[axis].step);
+    const Dim *origin = local ? dim_op(context->dims, PHB_EXPR_SUB, form_name(split, "global offset"), local) : NULL;
+    for (int at = next_on_axis(split, axis, 0); at >= 0 && form && origin; at = next_on_axis(split, axis, at + 1))
+        form = form_replace(split, form, origin_at(split, at), origin);
+    return form && origin && !dim_mentions(form, block->name);
+}
+
+static Misuse *misuse_of_form(Split *split, const IrOp *op, const IrValue *value) {
+    const Dim *form = split->forms[value->id];
+    if (!form || !split->kernel->signature.has_cluster)
+        return NULL;
+    Misuse misuse = {.op = op, .value = value};
+    for (misuse.axis = 0; misuse.axis < 3; misuse.axis++) {
+        if (!block_is_global(split, form, misuse.axis))
+            break;
+        misuse.kind = MISUSE_GRID;
+        if (dim_mentions(form, form_name(split, grid_names[misuse.axis])->name))
+            break;
+        misuse.kind = MISUSE_BLOCK;
+    }
+    if (misuse.axis == 3) {
+        misuse.kind = MISUSE_DIM;
+        misuse.name = split_dim_in(split, form, &misuse.axis);
+        if (!misuse.name)
+            return NULL;
+    }
+    Misuse *result = NEW(split->context->arena, Misuse);
+    *result = misuse;
+    return result;
+}
+
+/* The position in `form` that changes with the super-tile, as text; NULL where the value is the same in both readings. */
+static const char *form_varies(Split *split, const Dim *form) {
+    for (int axis = 0; form && axis < 3; axis++) {
+        if (dim_mentions(form, form_name(split, super_names[axis])->name))
+            return super_names[axis];
+        if (dim_mentions(form, form_name(split, supers_names[axis])->name))
+            return supers_names[axis];
+        if (!split->block[axis].split)
+            continue;
+        bool sums_with_block = dim_mentions(form, form_name(split, block_names[axis])->name);
+        for (int at = next_on_axis(split, axis, 0); at >= 0; at = next_on_axis(split, axis, at + 1)) {
+            const Dim *extent = extent_at(split, at), *origin = origin_at(split, at);
+            if (form_mentions_extent(form, extent->name, (int)extent->value))
+                return split_dim_text(split, extent);
+            if (!sums_with_block && dim_mentions(form, origin->name))
+                return origin->name;
+        }
+    }
+    return NULL;
+}
+
+/* ---- comparisons with an edge ---- */
+
+/* `difference` is ctx.block.axis * step + e - extent for an e that keeps the offset in its own tile: then the comparison comes out the same in both
+ * readings, since in all but the last super-tile the offset is below both extents, and in the last one both sides are moved by the same origin. */
+static bool is_edge_difference(Split *split, const Dim *difference, int axis) {
+    DimPool *dims = split->context->dims;
+    const BlockAxis *block = &split->block[axis];
+    const Dim *local = dim_op(dims, PHB_EXPR_MUL, form_name(split, block_names[axis]), block->step);
+    const Dim *rest = local ? dim_op(dims, PHB_EXPR_SUB, difference, local) : NULL;
+    for (int at = rest ? next_on_axis(split, axis, 0) : -1; at >= 0; at = next_on_axis(split, axis, at + 1)) {
+        const Dim *edges[2] = {extent_at(split, at), declared_at(split, at)};
+        for (int i = 0; i < 2; i++) {
+            const Dim *inside = i == 0 || edges[i]->kind == PHB_EXPR_DIM ? dim_op(dims, PHB_EXPR_ADD, rest, edges[i]) : NULL;
+            if (inside && form_within(split, inside, block->step))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool is_edge_comparison(Split *split, const IrOp *op) {
+    if (!(op_info[op->kind].traits & TRAIT_COMPARE))
+        return false;
+    const Dim *a = split->forms[op->operands.items[0]->id], *b = split->forms[op->operands.items[1]->id];
+    if (!a || !b)
+        return false;
+    DimPool *dims = split->context->dims;
+    const Dim *differences[2] = {dim_op(dims, PHB_EXPR_SUB, a, b), dim_op(dims, PHB_EXPR_SUB, b, a)};
+    for (int axis = 0; axis < 3; axis++)
+        for (int i = 0; i < 2; i++)
+            if (split->block[axis].step && differences[i] && is_edge_difference(split, differences[i], axis))
+                return true;
+    return false;
+}
+
+/* ---- reports ---- */
+
+static Span value_span(const IrValue *value, Span otherwise) {
+    return value->def && value->def->span.line ? value->def->span : otherwise;
+}
+
+static void report_position(Split *split, const Misuse *misuse) {
+    const char *name = misuse->kind == MISUSE_BLOCK ? block_names[misuse->axis] : grid_names[misuse->axis];
+    const char *form = split_dim_text(split, split->forms[misuse->value->id]);
+    int at = next_on_axis(split, misuse->axis, 0);
+    const char *edit = split_text(split, "index a tensor by '%s' and add 'origin' of that axis", block_names[misuse->axis]);
+    if (at >= 0 && misuse->kind == MISUSE_BLOCK)
+        edit = split_text(split, "write '%s + %s * %s'", origin_at(split, at)->name, name, split_dim_text(split, split->block[misuse->axis].step));
+    else if (at >= 0)
+        edit = split_text(split, "write 'ceildiv(whole%s, %s)'", origin_at(split, at)->name + sizeof "origin" - 1,
+            split_dim_text(split, split->block[misuse->axis].step));
+    refuse(split, &(Refusal){
+                      .at = misuse->op->span,
+                      .rule = split_text(split,
+                          "a value that depends on '%s' stands outside subscripts, and is not a sum or comparison with the axis it indexes", name),
+                      .other = value_span(misuse->value, misuse->op->span),
+                      .other_text = form[0] == '%' ? "the value comes from here" : split_text(split, "it is '%s'", form),
+                      .node = split_text(split, "'%s' counts the CTAs of the whole problem", name),
+                      .cluster = split_text(split, "'%s' counts the CTAs of one super-tile, so the value would change with the super-tile", name),
+                      .edit = edit,
+                  });
+}
+
+static void report_dim(Split *split, const Misuse *misuse) {
+    const char *dim = misuse->name->name;
+    int at = next_on_axis(split, misuse->axis, 0);
+    while (declared_at(split, at) != misuse->name)
+        at = next_on_axis(split, misuse->axis, at + 1);
+    const char *tensor = split->kernel->signature.params.items[at / PHB_MAX_RANK].name;
+    refuse(split, &(Refusal){
+                      .at = value_span(misuse->value, misuse->op->span),
+                      .rule = split_text(split, "'%s' names a split axis, so it may only be compared with offsets along that axis", dim),
+                      .other = split->axis_access[at]->op->span,
+                      .other_text = split_text(split, "axis %d of '%s', of extent '%s', is split here", at % PHB_MAX_RANK, tensor, dim),
+                      .node = split_text(split, "'%s' is the extent of the whole axis", dim),
+                      .cluster = split_text(split, "'%s' is the extent of one super-tile", dim),
+                      .edit = split_text(split, "write 'whole(%s, %d)' or 'extent(%s, %d)', whichever is meant", tensor, at % PHB_MAX_RANK, tensor,
+                          at % PHB_MAX_RANK),
+                  });
+}
+
+static void report(Split *split, Misuse *misuse) {
+    if (misuse->is_reported)
+        return;
+    misuse->is_reported = true;
+    if (misuse->kind == MISUSE_DIM)
+        report_dim(split, misuse);
+    else
+        report_position(split, misuse);
+}
+
+/* ---- the walk ---- */
+
+static bool is_subscript(const IrOp *op, int operand) {
+    bool is_access = op->kind == OP_LOAD || op->kind == OP_STORE;
+    return is_access && operand >= 1 && operand <= op->operands.items[0]->type->rank;
+}
+
+/* What is wrong with operand `i` where it stands; *varies as ValueCheck.varies. */
+static Misuse *check_operand(ValueCheck *check, const IrOp *op, int i, const char **varies) {
+    Split *split = check->split;
+    const IrValue *value = op->operands.items[i];
+    const Dim *form = split->forms[value->id];
+    *varies = check->varies[value->id] ? check->varies[value->id] : form_varies(split, form);
+    if (check->misuse[value->id])
+        return check->misuse[value->id];
+    Misuse *misuse = misuse_of_form(split, op, value);
+    bool by_block = misuse && misuse->kind != MISUSE_DIM;
+    return by_block && is_subscript(op, i) ? NULL : misuse; /* how a subscript follows ctx.block is settled by its kind of access */
+}
+
+static void check_op(ValueCheck *check, const IrOp *op) {
+    Split *split = check->split;
+    const IrValue *result = op->results.count == 1 ? op->results.items[0] : NULL;
+    bool takes_forms = result && !split->opaque[result->id]; /* a sum or product: its own form says all about it */
+    bool is_edge = is_edge_comparison(split, op);
+    Misuse *misuse = NULL;
+    const char *varies = NULL;
+    for (int i = 0; i < op->operands.count; i++) {
+        const IrValue *value = op->operands.items[i];
+        const char *operand_varies = check->varies[value->id];
+        Misuse *operand_misuse = check->misuse[value->id];
+        if (!takes_forms && !is_edge)
+            operand_misuse = check_operand(check, op, i, &operand_varies);
+        misuse = misuse ? misuse : operand_misuse;
+        varies = varies ? varies : operand_varies;
+    }
+    if (result) {
+        check->misuse[result->id] = misuse;
+        check->varies[result->id] = varies;
+    }
+    if (misuse && (op->kind == OP_LOAD || op->kind == OP_STORE))
+        report(split, misuse);
+    else if (varies && op->kind == OP_STORE)
+        diag_warning(split->context->diag, WARN_SUPER, op->span, "what is stored to '%s' depends on '%s', which changes with the super-tiles",
+            op->operands.items[0]->name, varies);
+}
+
+void check_values(Split *split) {
+    Arena *arena = split->context->arena;
+    ValueCheck check = {split, NEW_ARRAY(arena, Misuse *, split->value_count + 1), NEW_ARRAY(arena, const char *, split->value_count + 1)};
+    for (const IrOp *op = split->kernel->body->first; op; op = op->next)
+        check_op(&check, op);
+}
