@@ -1,0 +1,126 @@
+/* A pod: one node's share of a job. The engine decides, purely; arena, store and device carry out; pod.c is the shell that joins them. */
+#ifndef PHOBOS_POD_H
+#define PHOBOS_POD_H
+
+#include "runtime/device/device.h"
+#include "runtime/sched/sched.h"
+
+/* ---- engine.c: (event) -> actions. No I/O, clock, thread or global; all memory is taken in engine_new. ----
+ *
+ * Units are admitted in the order given, a window of them at a time. Instructions of a unit are issued as soon as what they wait for has ended, so
+ * that one unit's loads, another's compute and a third's stores overlap. After a failure or a stop nothing more is issued, and the last action comes
+ * when what was in flight has ended. */
+
+enum { ENGINE_MAX_RANGES = 64 };
+
+typedef enum EngineEventKind {
+    ENGINE_GIVE,   /* `range`, of at least one unit, is this pod's; only while engine_has_room */
+    ENGINE_CLOSE,  /* no more will be given */
+    ENGINE_ENDED,  /* `instruction` has ended well */
+    ENGINE_BROKEN, /* `instruction` has ended badly */
+    ENGINE_STOP,   /* end without doing the rest */
+} EngineEventKind;
+
+typedef struct EngineEvent {
+    EngineEventKind kind;
+    UnitRange range;
+    uint32_t instruction;
+} EngineEvent;
+
+typedef enum EngineActionKind {
+    ENGINE_LOAD,       /* the tile of `tensor` from its file into its slot */
+    ENGINE_COMPUTE,    /* the leaf of `code` */
+    ENGINE_STORE,      /* the tile of `tensor` from its slot into its file */
+    ENGINE_RANGE_DONE, /* every unit of the range `tag` is stored */
+    ENGINE_FINISHED,   /* last: all units of all ranges are stored */
+    ENGINE_FAILED,     /* last: an instruction was broken */
+    ENGINE_STOPPED,    /* last: as the event asked */
+} EngineActionKind;
+
+typedef struct EngineAction {
+    EngineActionKind kind;
+    uint32_t instruction; /* LOAD, COMPUTE, STORE: to be told back when it ends; < engine_instructions() */
+    int entry;            /* of the window: what runs for one unit shares it */
+    int tensor;
+    const UnitCode *code; /* valid until the unit's last instruction has ended */
+    uint64_t tag;
+} EngineAction;
+
+typedef struct Engine Engine;
+
+Engine *engine_new(const Plan *plan);
+void engine_free(Engine *engine);
+/* *actions is the engine's own and valid until the next step; returns how many there are. */
+int engine_step(Engine *engine, const EngineEvent *event, const EngineAction **actions);
+bool engine_has_room(const Engine *engine);
+uint32_t engine_instructions(const Plan *plan); /* numbers of instructions are below this */
+int64_t engine_units_done(const Engine *engine);
+int64_t engine_bytes(const Engine *engine); /* of slots that hold a tile now; never more than the plan's */
+
+/* ---- arena.c: the plan's slots in one region of memory ---- */
+
+typedef struct Arena {
+    uint8_t *base;
+    int64_t *offsets; /* of each tensor's first slot */
+    const Plan *plan;
+} Arena;
+
+int64_t arena_bytes(const Plan *plan);
+void arena_init(Arena *arena, const Plan *plan, void *base); /* base: arena_bytes() long, aligned to PHB_BASE_ALIGN; borrowed */
+void arena_fini(Arena *arena);
+void *arena_slot(const Arena *arena, int tensor, int64_t slot);
+
+/* ---- store.c: threads that move regions between tensor files and memory ---- */
+
+typedef void StoreDone(void *context, uint32_t instruction, const Error *error); /* as DeviceDone */
+
+typedef struct StoreTask {
+    uint32_t instruction;
+    bool write;
+    const TensorFile *file;
+    int rank, element; /* of the tensor */
+    Region region;
+    void *rows; /* laid out as the leaf ABI says: PhbTensorArg */
+    int64_t pitch;
+} StoreTask;
+
+typedef struct Store Store;
+
+/* At most `capacity` tasks are in flight. */
+Store *store_open(int threads, int capacity, StoreDone *done, void *context, Error *error);
+/* Writes go before reads: they free memory. Large regions are moved by several threads at once. */
+void store_submit(Store *store, const StoreTask *task);
+void store_close(Store *store); /* nothing may be in flight */
+
+/* ---- pod.c: the shell. All calls on one thread, the pod's own. ---- */
+
+typedef void PodRangeDone(void *context, uint64_t tag); /* every unit of a range is stored */
+
+typedef struct PodOptions {
+    int number;  /* for messages */
+    int threads; /* compute threads, and as many that move tiles; at least 1 */
+    const DeviceType *device;
+    const char *cpu_level; /* NULL: the best */
+} PodOptions;
+
+typedef enum PodStatus { POD_RUNNING, POD_DONE, POD_BROKEN, POD_STOPPED } PodStatus;
+
+typedef struct Pod Pod;
+
+Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error);
+void pod_close(Pod *pod); /* waits for what is in flight */
+
+bool pod_has_room(const Pod *pod);
+void pod_give(Pod *pod, UnitRange range); /* of at least one unit */
+void pod_no_more(Pod *pod);
+void pod_stop(Pod *pod);
+
+int pod_fd(const Pod *pod); /* readable when pod_turn has something to do */
+/* Takes up what has ended and carries out what follows. `range_done` may be NULL. */
+PodStatus pod_turn(Pod *pod, PodRangeDone *range_done, void *context);
+int64_t pod_units_done(const Pod *pod);
+int64_t pod_free_memory(const Pod *pod);  /* bytes of the plan's slots that hold no tile */
+const Error *pod_error(const Pod *pod);   /* after POD_BROKEN */
+const char *pod_describe(const Pod *pod); /* its device */
+
+#endif

@@ -1,0 +1,145 @@
+#include "runtime/sched/sched.h"
+
+#include <stdlib.h>
+
+/* The slots of one tensor, taken in turn. Where tiles are kept, a table by tile number says which slot holds one: chains of slots, as many heads as
+ * slots. */
+typedef struct Pool {
+    int64_t slots, next;
+    int64_t *uses;  /* of each slot: how often it was used */
+    int64_t *made;  /* the use that brought its tile */
+    int64_t *tiles; /* kept: its tile, -1 none */
+    int64_t *heads; /* kept: first slot of a chain, -1 none */
+    int64_t *links; /* kept: next slot of the chain */
+} Pool;
+
+struct Unroll {
+    const Plan *plan;
+    Pool *pools; /* as PhbKernel.tensors */
+};
+
+static void fill(int64_t *values, int64_t count, int64_t value) {
+    for (int64_t i = 0; i < count; i++)
+        values[i] = value;
+}
+
+static void pool_init(Pool *pool, int64_t slots, bool kept) {
+    pool->slots = slots;
+    pool->uses = new_zeroed((size_t)slots, sizeof(int64_t));
+    pool->made = new_zeroed((size_t)slots, sizeof(int64_t));
+    if (!kept)
+        return;
+    int64_t **arrays[] = {&pool->tiles, &pool->heads, &pool->links};
+    for (int i = 0; i < 3; i++) {
+        *arrays[i] = new_zeroed((size_t)slots, sizeof(int64_t));
+        fill(*arrays[i], slots, -1);
+    }
+}
+
+static void pool_fini(Pool *pool) {
+    free(pool->uses);
+    free(pool->made);
+    free(pool->tiles);
+    free(pool->heads);
+    free(pool->links);
+}
+
+static int64_t pool_find(const Pool *pool, int64_t tile) {
+    int64_t slot = pool->heads[tile % pool->slots];
+    while (slot >= 0 && pool->tiles[slot] != tile)
+        slot = pool->links[slot];
+    return slot;
+}
+
+static void pool_forget(Pool *pool, int64_t slot) {
+    int64_t *link = &pool->heads[pool->tiles[slot] % pool->slots];
+    while (*link != slot)
+        link = &pool->links[*link];
+    *link = pool->links[slot];
+}
+
+static void pool_remember(Pool *pool, int64_t slot, int64_t tile) {
+    int64_t *head = &pool->heads[tile % pool->slots];
+    pool->tiles[slot] = tile;
+    pool->links[slot] = *head;
+    *head = slot;
+}
+
+Unroll *unroll_new(const Plan *plan) {
+    int tensors = plan->problem->kernel->tensor_count;
+    Unroll *unroll = new_zeroed(1, sizeof *unroll);
+    unroll->plan = plan;
+    unroll->pools = new_zeroed((size_t)tensors, sizeof *unroll->pools);
+    for (int t = 0; t < tensors; t++)
+        pool_init(&unroll->pools[t], plan->slots[t], plan->kept[t]);
+    return unroll;
+}
+
+void unroll_free(Unroll *unroll) {
+    if (unroll == NULL)
+        return;
+    for (int t = 0; t < unroll->plan->problem->kernel->tensor_count; t++)
+        pool_fini(&unroll->pools[t]);
+    free(unroll->pools);
+    free(unroll);
+}
+
+/* The slot that has waited longest gives way: of what a sweep over a shared tensor comes back to, plan.c made room for all or for nothing. */
+static int64_t take_slot(Pool *pool) {
+    int64_t slot = pool->next;
+    pool->next = slot + 1 == pool->slots ? 0 : slot + 1;
+    return slot;
+}
+
+static TileUse use_tile(Pool *pool, bool kept, int64_t tile) {
+    int64_t slot = kept ? pool_find(pool, tile) : -1;
+    bool fresh = slot < 0;
+    int64_t evicted = -1;
+    if (fresh) {
+        slot = take_slot(pool);
+        pool->made[slot] = pool->uses[slot];
+    }
+    if (fresh && kept) {
+        evicted = pool->tiles[slot];
+        if (evicted >= 0)
+            pool_forget(pool, slot);
+        pool_remember(pool, slot, tile);
+    }
+    return (TileUse){.slot = slot, .tile = tile, .number = pool->uses[slot]++, .made = pool->made[slot], .evicted = evicted};
+}
+
+void unroll_unit(Unroll *unroll, int64_t unit, UnitCode *code) {
+    const Problem *problem = unroll->plan->problem;
+    code->unit = unit;
+    unit_coordinates(problem, unit, code->coordinates);
+    for (int t = 0; t < problem->kernel->tensor_count; t++)
+        code->uses[t] = use_tile(&unroll->pools[t], unroll->plan->kept[t], unit_tile(problem, t, code->coordinates));
+}
+
+int unit_instructions(const Plan *plan, const UnitCode *code, Instruction *instructions) {
+    const Problem *problem = plan->problem;
+    int tensors = problem->kernel->tensor_count, count = 0;
+    for (int t = 0; t < tensors; t++) {
+        const TileUse *use = &code->uses[t];
+        if (use->made != use->number)
+            continue;
+        if (use->evicted >= 0)
+            instructions[count++] = (Instruction){INSTRUCTION_FREE, t, use->slot, use->evicted};
+        instructions[count++] = (Instruction){INSTRUCTION_ALLOC, t, use->slot, use->tile};
+        if (problem->tensors[t].load)
+            instructions[count++] = (Instruction){INSTRUCTION_LOAD, t, use->slot, use->tile};
+    }
+    instructions[count++] = (Instruction){INSTRUCTION_COMPUTE, -1, 0, code->unit};
+    for (int t = 0; t < tensors; t++)
+        if (problem->tensors[t].store)
+            instructions[count++] = (Instruction){INSTRUCTION_STORE, t, code->uses[t].slot, code->uses[t].tile};
+    for (int t = 0; t < tensors; t++)
+        if (!plan->kept[t])
+            instructions[count++] = (Instruction){INSTRUCTION_FREE, t, code->uses[t].slot, code->uses[t].tile};
+    return count;
+}
+
+const char *instruction_name(InstructionKind kind) {
+    static const char *const names[] = {"ALLOC", "LOAD", "COMPUTE", "STORE", "FREE"};
+    return names[kind];
+}
