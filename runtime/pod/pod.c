@@ -27,9 +27,9 @@ struct Pod {
     Arena arena;
     Store *store;
     Device *device;
-    LaunchSpace *spaces;      /* by the engine's entry */
-    EngineAction *issued;     /* by instruction: what it is, for messages */
-    PodRangeDone *range_done; /* in pod_turn */
+    LaunchSpace *spaces;  /* by the engine's entry */
+    EngineAction *issued; /* by instruction: what it is, for messages */
+    PodRangeDone *range_done;
     void *context;
     PodStatus status;
     Error error;
@@ -169,9 +169,7 @@ static void take_completion(Pod *pod, const Completion *ended) {
     feed(pod, &(EngineEvent){.kind = ended->well ? ENGINE_ENDED : ENGINE_BROKEN, .instruction = ended->instruction});
 }
 
-PodStatus pod_turn(Pod *pod, PodRangeDone *range_done, void *context) {
-    pod->range_done = range_done;
-    pod->context = context;
+PodStatus pod_turn(Pod *pod) {
     pthread_mutex_lock(&pod->mutex);
     Completion *ended = pod->ended;
     int count = pod->ended_count;
@@ -249,6 +247,8 @@ Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error) {
     pod->plan = plan;
     pod->problem = plan->problem;
     pod->number = options->number;
+    pod->range_done = options->range_done;
+    pod->context = options->context;
     pod->engine = engine_new(plan);
     pod->issued = new_zeroed(instructions, sizeof *pod->issued);
     pod->ended = new_zeroed(instructions, sizeof *pod->ended);
@@ -269,7 +269,7 @@ void pod_close(Pod *pod) {
         pod_stop(pod);
     while (pod->status == POD_RUNNING) {
         poll(&(struct pollfd){.fd = pod->event, .events = POLLIN}, 1, -1);
-        pod_turn(pod, NULL, NULL);
+        pod_turn(pod);
     }
     if (pod->store != NULL)
         store_close(pod->store);

@@ -100,7 +100,9 @@ typedef struct PodOptions {
     int number;  /* for messages */
     int threads; /* compute threads, and as many that move tiles; at least 1 */
     const DeviceType *device;
-    const char *cpu_level; /* NULL: the best */
+    const char *cpu_level;    /* NULL: the best */
+    PodRangeDone *range_done; /* called in pod_turn; or NULL */
+    void *context;
 } PodOptions;
 
 typedef enum PodStatus { POD_RUNNING, POD_DONE, POD_BROKEN, POD_STOPPED } PodStatus;
@@ -116,8 +118,8 @@ void pod_no_more(Pod *pod);
 void pod_stop(Pod *pod);
 
 int pod_fd(const Pod *pod); /* readable when pod_turn has something to do */
-/* Takes up what has ended and carries out what follows. `range_done` may be NULL. */
-PodStatus pod_turn(Pod *pod, PodRangeDone *range_done, void *context);
+/* Takes up what has ended and carries out what follows. */
+PodStatus pod_turn(Pod *pod);
 int64_t pod_units_done(const Pod *pod);
 int64_t pod_free_memory(const Pod *pod);  /* bytes of the plan's slots that hold no tile */
 const Error *pod_error(const Pod *pod);   /* after POD_BROKEN */
