@@ -79,6 +79,10 @@ static bool run_flush(void *context, Error *error) {
     return true;
 }
 
+static void batch_done(void *context, uint64_t tag) {
+    step(context, &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = tag});
+}
+
 static bool open_pod(PodServer *server, Error *error) {
     server->problem = problem_bind(server->job, LEAF_MODEL, error);
     if (!server->problem)
@@ -86,7 +90,12 @@ static bool open_pod(PodServer *server, Error *error) {
     server->plan = plan_make(server->problem, (int64_t)server->agent.config.hello.memory, error);
     if (!server->plan)
         return false;
-    PodOptions pod = {.threads = (int)server->agent.config.hello.threads, .device = &cpu_device};
+    PodOptions pod = {
+        .threads = (int)server->agent.config.hello.threads,
+        .device = &cpu_device,
+        .range_done = batch_done,
+        .context = server,
+    };
     server->pod = pod_open(server->plan, &pod, error);
     return server->pod != NULL;
 }
@@ -158,12 +167,8 @@ static void take_flush(PodServer *server) {
         fail(server, &error);
 }
 
-static void batch_done(void *context, uint64_t tag) {
-    step(context, &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = tag});
-}
-
 static void turn_pod(PodServer *server) {
-    PodStatus status = pod_turn(server->pod, batch_done, server);
+    PodStatus status = pod_turn(server->pod);
     step(server,
         &(AgentEvent){.kind = AGENT_EVENT_PROGRESS,
             .units = (uint64_t)pod_units_done(server->pod),
