@@ -105,6 +105,12 @@ typedef enum StmtKind {
     STMT_CALL,
 } StmtKind;
 
+/* Types with a shape: TypeKind and name in the source. */
+#define AST_SHAPED_TYPES(X) \
+    X(TENSOR, "tensor")     \
+    X(TILE, "tile")         \
+    X(SHARED, "shared")
+
 typedef struct TypeExpr {
     Span span;
     TypeKind kind; /* SCALAR, TENSOR, TILE or SHARED; POISON: missing, and reported */
@@ -170,7 +176,7 @@ typedef struct Ast {
     VEC(Decl *) decls;
 } Ast;
 
-/* parser.c (over lexer.c): parses the whole file; syntax errors go to the diagnostics and the parser goes on at the next statement or
+/* decl.c (over stmt.c, expr.c, parser.c, lexer.c): parses the whole file; syntax errors go to the diagnostics and the parser goes on at the next statement or
  * declaration; what is left out of the tree is whole statements and declarations. Never NULL. */
 Ast *parse_source(Context *context);
 

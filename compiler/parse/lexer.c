@@ -360,8 +360,7 @@ static Token token_scan(Lexer *lexer) {
 
 /* ---- newlines ---- */
 
-/* Whether a statement goes on after a line that ends with `kind`. */
-static bool continues_after(TokenKind kind) {
+bool token_continues(TokenKind kind) {
     bool compound;
     BinaryOp op;
     return token_binary(kind, &op) || token_assign(kind, &compound, &op) || kind == TOKEN_COMMA || kind == TOKEN_ARROW;
@@ -422,7 +421,7 @@ static void brackets_count(Lexer *lexer, TokenKind kind) {
 }
 
 static bool newline_ends_statement(const Lexer *lexer, const Token *next) {
-    return lexer->braces > 0 && lexer->brackets == 0 && !continues_after(lexer->last) && next->kind != TOKEN_LBRACE && next->kind != TOKEN_ELSE;
+    return lexer->braces > 0 && lexer->brackets == 0 && !token_continues(lexer->last) && next->kind != TOKEN_LBRACE && next->kind != TOKEN_ELSE;
 }
 
 static Token token_give(Lexer *lexer, Token token) {

@@ -53,5 +53,7 @@ const char *token_text(TokenKind kind);
 bool token_binary(TokenKind kind, BinaryOp *op);
 /* Whether `kind` assigns. *compound: it is `op=`, with *op set. */
 bool token_assign(TokenKind kind, bool *compound, BinaryOp *op);
+/* Whether a statement goes on after a line that ends with `kind`; such a token cannot start a line. */
+bool token_continues(TokenKind kind);
 
 #endif

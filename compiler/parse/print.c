@@ -1,8 +1,6 @@
 /* The syntax tree as source text in one canonical layout, with the fewest parentheses. */
 #include "compiler/parse/ast.h"
 
-#include <string.h>
-
 #define INDENT 4
 
 /* How tightly an expression holds together; binary operators are below, with the precedence of AST_BINARY_OPS. */
@@ -20,9 +18,9 @@ static const struct {
 #undef X
 };
 
-static const char *const scalar_texts[PHB_DTYPE_COUNT] = {
-#define X(id, text, size, npy) [PHB_##id] = text,
-    PHB_DTYPES(X)
+static const char *const shaped_texts[] = {
+#define X(id, name) [TYPE_##id] = name,
+    AST_SHAPED_TYPES(X)
 #undef X
 };
 
@@ -122,11 +120,10 @@ void expr_print(Buffer *out, const Expr *expr) {
 
 static void type_expr_print(Buffer *out, const TypeExpr *type) {
     if (type->kind == TYPE_SCALAR) {
-        buffer_puts(out, scalar_texts[type->scalar]);
+        buffer_puts(out, dtype_name(type->scalar));
         return;
     }
-    const char *name = type->kind == TYPE_TENSOR ? "tensor" : type->kind == TYPE_TILE ? "tile" : "shared";
-    buffer_printf(out, "%s<%s>[", name, scalar_texts[type->scalar]);
+    buffer_printf(out, "%s<%s>[", shaped_texts[type->kind], dtype_name(type->scalar));
     exprs_print(out, type->dims.items, type->dims.count);
     buffer_puts(out, "]");
 }
