@@ -1,0 +1,324 @@
+/* Attributes of a kernel, LANGUAGE.md 8. */
+#include "compiler/sema/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef void AttrHandler(Checker *checker, const Attr *attr);
+
+static void add_autotune(Checker *checker, const Attr *attr);
+static void add_cluster(Checker *checker, const Attr *attr);
+static void set_launch(Checker *checker, const Attr *attr);
+static void add_aligned(Checker *checker, const Attr *attr);
+static void add_require(Checker *checker, const Attr *attr);
+static void set_grid(Checker *checker, const Attr *attr);
+static void set_fastmath(Checker *checker, const Attr *attr);
+
+enum { AUTOTUNE, CLUSTER, OTHER }; /* in this order: each needs what those before it declare */
+
+static const struct {
+    const char *name;
+    int stage;
+    bool repeats;        /* may stand more than once */
+    AttrHandler *handle; /* NULL: not built yet */
+} attributes[] = {
+    {"autotune", AUTOTUNE, true, add_autotune},
+    {"cluster", CLUSTER, true, add_cluster},
+    {"require", OTHER, true, add_require},
+    {"launch", OTHER, false, set_launch},
+    {"aligned", OTHER, true, add_aligned},
+    {"grid", OTHER, false, set_grid},
+    {"fastmath", OTHER, false, set_fastmath},
+    {"cluster_dims", OTHER, false, NULL},
+    {"nonportable", OTHER, false, NULL},
+    {"tensorcore", OTHER, false, NULL},
+    {"pipeline", OTHER, false, NULL},
+    {"halo", OTHER, true, NULL},
+};
+enum { ATTRIBUTE_COUNT = sizeof attributes / sizeof *attributes };
+
+static int attribute_find(const char *name) {
+    for (int i = 0; i < ATTRIBUTE_COUNT; i++)
+        if (strcmp(attributes[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+bool attribute_is_known(const char *name) {
+    return attribute_find(name) >= 0;
+}
+
+/* ---- search dims ---- */
+
+/* The values of `name in [..]`, checked and expanded; NULL after an error. */
+static int64_t *resolve_set(Checker *checker, const AttrArg *arg, int *count) {
+    Diag *diag = checker->context->diag;
+    int64_t *values = NEW_ARRAY(checker->context->arena, int64_t, arg->items.count);
+    for (int i = 0; i < arg->items.count; i++) {
+        const char *what = arena_printf(checker->context->arena, "a value of '%s'", arg->name);
+        if (!constant_resolve(checker, arg->items.items[i], what, 1, INT64_MAX, &values[i]))
+            return NULL;
+        for (int k = 0; k < i; k++)
+            if (values[k] == values[i]) {
+                diag_error(diag, arg->items.items[i]->span, "the value %" PRId64 " stands twice", values[i]);
+                diag_note(diag, arg->items.items[k]->span, "the other one");
+                return NULL;
+            }
+    }
+    return search_set_expand(checker->context->arena, values, arg->items.count, count);
+}
+
+static bool is_set(Checker *checker, const Attr *attr, const AttrArg *arg) {
+    if (arg->name && arg->is_in)
+        return true;
+    diag_error(checker->context->diag, arg->span, "an argument of @%s is a search dim and its values, such as 'BLOCK in [16, 256]'", attr->name);
+    return false;
+}
+
+static void add_search_dim(Checker *checker, const AttrArg *arg) {
+    Context *context = checker->context;
+    Signature *signature = checker->signature;
+    const SearchDim *previous = signature_search(signature, arg->name);
+    int count;
+    int64_t *values = resolve_set(checker, arg, &count);
+    if (previous) {
+        diag_error(context->diag, arg->name_span, "'%s' stands twice under @autotune", arg->name);
+        diag_note(context->diag, previous->span, "the other one");
+    } else if (signature->search.count == PHB_MAX_DIMS) {
+        diag_error(context->diag, arg->name_span, "a kernel has at most %d dims", PHB_MAX_DIMS);
+    } else if (!values) {
+        scope_poison(checker, arg->name);
+    } else {
+        SearchDim dim = {.name = arg->name, .span = arg->name_span};
+        for (int i = 0; i < count; i++)
+            vec_push(context->arena, &dim.leaf, values[i]);
+        vec_push(context->arena, &signature->search, dim);
+        scope_declare(checker, SYMBOL_SEARCH_DIM, arg->name, arg->name_span, type_scalar(context->types, PHB_I64));
+    }
+}
+
+static bool has_arguments(Checker *checker, const Attr *attr) {
+    if (attr->args.count > 0)
+        return true;
+    diag_error(checker->context->diag, attr->span, "@%s needs arguments", attr->name);
+    return false;
+}
+
+static void add_autotune(Checker *checker, const Attr *attr) {
+    if (!has_arguments(checker, attr))
+        return;
+    for (int i = 0; i < attr->args.count; i++)
+        if (is_set(checker, attr, &attr->args.items[i]))
+            add_search_dim(checker, &attr->args.items[i]);
+}
+
+static SearchDim *find_search_dim(Signature *signature, const char *name) {
+    for (int i = 0; i < signature->search.count; i++)
+        if (signature->search.items[i].name == name)
+            return &signature->search.items[i];
+    return NULL;
+}
+
+static void error_not_autotune(Checker *checker, const AttrArg *arg) {
+    Context *context = checker->context;
+    const Symbol *symbol = scope_find(checker, arg->name);
+    if (symbol && type_is_poison(symbol->type))
+        return;
+    Names names = {0};
+    for (int i = 0; i < checker->signature->search.count; i++)
+        vec_push(context->arena, &names, checker->signature->search.items[i].name);
+    diag_error(context->diag, arg->name_span, "'%s' is under @cluster but not under @autotune%s", arg->name, suggestion(checker, arg->name, &names));
+    diag_note(context->diag, arg->name_span, "on one node '%s' has no value; on the cluster it is the super-tile's; add '%s in [..]' to @autotune",
+        arg->name, arg->name);
+}
+
+static void add_cluster(Checker *checker, const Attr *attr) {
+    Context *context = checker->context;
+    if (!has_arguments(checker, attr))
+        return;
+    checker->signature->has_cluster = true;
+    checker->signature->cluster_span = attr->span;
+    for (int i = 0; i < attr->args.count; i++) {
+        const AttrArg *arg = &attr->args.items[i];
+        if (!is_set(checker, attr, arg))
+            continue;
+        SearchDim *dim = find_search_dim(checker->signature, arg->name);
+        int count;
+        int64_t *values = resolve_set(checker, arg, &count);
+        if (!dim) {
+            error_not_autotune(checker, arg);
+        } else if (dim->cluster.count > 0) {
+            diag_error(context->diag, arg->name_span, "'%s' stands twice under @cluster", arg->name);
+            diag_note(context->diag, dim->cluster_span, "the other one");
+        } else if (values) {
+            dim->cluster_span = arg->name_span;
+            for (int k = 0; k < count; k++)
+                vec_push(context->arena, &dim->cluster, values[k]);
+        }
+    }
+}
+
+/* ---- the others ---- */
+
+/* The positional arguments of an attribute; false after an error. */
+static bool has_positional(Checker *checker, const Attr *attr, int least, int most) {
+    Diag *diag = checker->context->diag;
+    for (int i = 0; i < attr->args.count; i++)
+        if (attr->args.items[i].name || attr->args.items[i].is_list) {
+            diag_error(diag, attr->args.items[i].span, "@%s takes plain values here", attr->name);
+            return false;
+        }
+    if (attr->args.count >= least && attr->args.count <= most)
+        return true;
+    if (most == 0)
+        diag_error(diag, attr->span, "@%s takes no arguments", attr->name);
+    else
+        diag_error(diag, attr->span, "@%s takes %d to %d arguments, found %d", attr->name, least, most, attr->args.count);
+    return false;
+}
+
+static void set_launch(Checker *checker, const Attr *attr) {
+    static const struct {
+        const char *what;
+        int64_t most;
+    } limits[] = {{"the threads of a CTA", 1024}, {"the blocks of a multiprocessor", 32}, {"the registers of a thread", 255}};
+    Signature *signature = checker->signature;
+    int64_t *const fields[] = {&signature->launch_threads, &signature->launch_min_blocks, &signature->launch_max_regs};
+    if (!has_positional(checker, attr, 1, 3))
+        return;
+    for (int i = 0; i < attr->args.count; i++)
+        constant_resolve(checker, attr->args.items[i].value, limits[i].what, 1, limits[i].most, fields[i]);
+}
+
+static bool all_positive(const int64_t *values, int count) {
+    return count == 1 && values[0] >= 1;
+}
+
+static void add_aligned(Checker *checker, const Attr *attr) {
+    Context *context = checker->context;
+    if (!has_arguments(checker, attr))
+        return;
+    for (int i = 0; i < attr->args.count; i++) {
+        const AttrArg *arg = &attr->args.items[i];
+        if (!arg->name || arg->is_in || arg->is_list) {
+            diag_error(context->diag, arg->span, "an argument of @aligned is a symbolic dim and its tile, such as 'M = TILE_M'");
+            continue;
+        }
+        Symbol *symbol = scope_find(checker, arg->name);
+        if (!symbol || (symbol->kind != SYMBOL_DIM && !type_is_poison(symbol->type))) {
+            Names names = {0};
+            for (int k = 0; k < checker->signature->symbolic.count; k++)
+                vec_push(context->arena, &names, checker->signature->symbolic.items[k]);
+            diag_error(context->diag, arg->name_span, "'%s' is no symbolic dim%s", arg->name, suggestion(checker, arg->name, &names));
+            continue;
+        }
+        const char *failure = "";
+        const Dim *tile = dim_resolve(checker, arg->value, DIM_SEARCH);
+        if (tile && leaf_ask(checker, &tile, 1, all_positive, &failure) != LEAF_ALWAYS)
+            diag_error(context->diag, arg->value->span, "a tile is at least 1; this one is not%s", failure);
+        else if (tile && !type_is_poison(symbol->type))
+            vec_push(context->arena, &checker->signature->aligned, (Aligned){arg->name, tile, arg->span});
+    }
+}
+
+static bool is_true(const int64_t *values, int count) {
+    return count == 1 && values[0] != 0;
+}
+
+static void add_require(Checker *checker, const Attr *attr) {
+    Context *context = checker->context;
+    if (!has_arguments(checker, attr))
+        return;
+    for (int i = 0; i < attr->args.count; i++) {
+        const AttrArg *arg = &attr->args.items[i];
+        if (arg->name || arg->is_list) {
+            diag_error(context->diag, arg->span, "an argument of @require is a condition, such as 'C <= BC'");
+            continue;
+        }
+        const Dim *cond = dim_resolve(checker, arg->value, DIM_SEARCH | DIM_SYMBOLIC | DIM_EXTENTS | DIM_CONDITION);
+        if (!cond)
+            continue;
+        if (dim_is_static(checker, cond) && leaf_ask(checker, &cond, 1, is_true, NULL) == LEAF_NEVER)
+            diag_error(context->diag, arg->span, "no value of the search dims fulfils this%s",
+                checker->signature->require.count ? " and the conditions before it" : "");
+        else
+            vec_push(context->arena, &checker->signature->require, (Require){cond, arg->span});
+    }
+}
+
+static bool is_grid_extent(const int64_t *values, int count) {
+    return count == 1 && values[0] >= 1 && values[0] <= GRID_MAX_CTAS;
+}
+
+static void set_grid(Checker *checker, const Attr *attr) {
+    Context *context = checker->context;
+    for (int axis = 0; axis < 3; axis++)
+        checker->signature->grid[axis].stated = true;
+    if (!has_positional(checker, attr, 1, 3))
+        return;
+    for (int axis = 0; axis < attr->args.count; axis++) {
+        Expr *expr = attr->args.items[axis].value;
+        GridAxis *grid = &checker->signature->grid[axis];
+        const char *failure = "";
+        const Dim *extent = dim_resolve(checker, expr, DIM_SEARCH | DIM_SYMBOLIC | DIM_EXTENTS);
+        if (!extent)
+            continue;
+        if (dim_is_static(checker, extent) && leaf_ask(checker, &extent, 1, is_grid_extent, &failure) != LEAF_ALWAYS) {
+            diag_error(context->diag, expr->span, "an extent of the grid is from 1 to 2^31-1; this one is not%s", failure);
+            continue;
+        }
+        vec_push(context->arena, &grid->counts, extent);
+        vec_push(context->arena, &grid->spans, expr->span);
+    }
+}
+
+static void set_fastmath(Checker *checker, const Attr *attr) {
+    checker->signature->fastmath = has_positional(checker, attr, 0, 0);
+}
+
+/* ---- in order ---- */
+
+static void error_unknown_attribute(Checker *checker, const Attr *attr) {
+    Names names = {0};
+    for (int i = 0; i < ATTRIBUTE_COUNT; i++)
+        vec_push(checker->context->arena, &names, attributes[i].name);
+    diag_error(checker->context->diag, attr->span, "unknown attribute '@%s'%s", attr->name, suggestion(checker, attr->name, &names));
+}
+
+/* The attribute before `index` with the same name; NULL: none. */
+static const Attr *previous_attribute(const Decl *decl, int index) {
+    for (int i = 0; i < index; i++)
+        if (decl->attrs.items[i].name == decl->attrs.items[index].name)
+            return &decl->attrs.items[i];
+    return NULL;
+}
+
+static void check_stage(Checker *checker, int stage) {
+    for (int i = 0; i < checker->decl->attrs.count; i++) {
+        const Attr *attr = &checker->decl->attrs.items[i];
+        int row = attribute_find(attr->name);
+        if (row < 0 || attributes[row].stage != stage)
+            continue;
+        const Attr *previous = attributes[row].repeats ? NULL : previous_attribute(checker->decl, i);
+        if (previous) {
+            diag_error(checker->context->diag, attr->span, "@%s stands twice", attr->name);
+            diag_note(checker->context->diag, previous->span, "the other one");
+        } else if (attributes[row].handle) {
+            attributes[row].handle(checker, attr);
+        } else {
+            error_unsupported(checker, attr->span, arena_printf(checker->context->arena, "@%s is", attr->name));
+        }
+    }
+}
+
+void check_search_attributes(Checker *checker) {
+    for (int i = 0; i < checker->decl->attrs.count; i++)
+        if (!attribute_is_known(checker->decl->attrs.items[i].name))
+            error_unknown_attribute(checker, &checker->decl->attrs.items[i]);
+    check_stage(checker, AUTOTUNE);
+    check_stage(checker, CLUSTER);
+}
+
+void check_attributes(Checker *checker) {
+    check_stage(checker, OTHER);
+}

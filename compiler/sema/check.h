@@ -1,0 +1,177 @@
+/* What the parts of the checker share. Nothing outside compiler/sema includes this, but for its unit tests. */
+#ifndef PHOBOS_CHECK_H
+#define PHOBOS_CHECK_H
+
+#include "compiler/sema/sema.h"
+
+#define TILE_MAX_ELEMENTS (INT64_C(1) << 31)
+#define GRID_MAX_CTAS INT64_C(2147483647) /* along one axis */
+
+typedef VEC(const char *) Names;
+
+typedef struct Scope Scope;
+
+/* A slice of a tensor, in the order of the text; launch-grid inference reads them. */
+typedef struct Access {
+    const Expr *slice;
+    bool is_store;
+} Access;
+
+typedef struct Checker {
+    Context *context;
+    const SemaOptions *options;
+    const Ast *ast;
+    const Decl *decl;
+    Signature *signature;
+    Scope *scope;
+    VEC(Access) accesses;
+    Span block_mention[3]; /* the first ctx.block.a of each axis; line 0: none */
+} Checker;
+
+/* ---- text.c: source spelling for messages, in the arena ---- */
+
+const char *type_text(Checker *checker, const Type *type);
+const char *dim_text(Checker *checker, const Dim *dim);
+const char *expr_text(Checker *checker, const Expr *expr);
+/* "; did you mean 'name'?" for the nearest of the names, or "". */
+const char *suggestion(Checker *checker, const char *name, const Names *names);
+void error_unsupported(Checker *checker, Span span, const char *what); /* "loops are", "'sum' is" */
+
+/* ---- scope.c: names ---- */
+
+struct Scope {
+    Scope *outer;
+    VEC(Symbol *) symbols;
+};
+
+void scope_push(Checker *checker);
+/* Warns about what nothing read, unless there were errors. */
+void scope_pop(Checker *checker);
+Symbol *scope_find(const Checker *checker, const char *interned_name);
+/* An error where the innermost scope has the name already; a warning where it shadows. Always gives a symbol, so that checking goes on. */
+Symbol *scope_declare(Checker *checker, SymbolKind kind, const char *interned_name, Span span, const Type *type);
+/* Makes an unknown name known as poison, so that it is reported once. */
+void scope_poison(Checker *checker, const char *interned_name);
+void scope_names(Checker *checker, Names *names);
+
+/* ---- types.c: element types and values of literals ---- */
+
+/* The element type of arithmetic on two different operands, LANGUAGE.md 3. False: there is none. */
+bool dtype_promote(PhbDType a, PhbDType b, PhbDType *result);
+/* Whether a store converts by itself: floats to any float, ints to ints that hold every value. */
+bool dtype_stores(PhbDType from, PhbDType to);
+/* Whether a number type holds the integer exactly. */
+bool dtype_holds(PhbDType dtype, bool negative, uint64_t magnitude);
+/* Whether a float type rounds the finite value to a finite one. */
+bool dtype_reaches(PhbDType dtype, double value);
+const Type *type_with_scalar(Checker *checker, const Type *type, PhbDType scalar); /* the same shape */
+bool type_is_poison(const Type *type);
+bool type_is_value(const Type *type); /* scalar or tile */
+/* The type that a declaration spells; poison after an error. */
+const Type *type_resolve(Checker *checker, const TypeExpr *type_expr, bool is_param);
+/* `expr` as a value of element type `to`: itself, or a CONVERT around it. */
+Expr *expr_convert(Checker *checker, Expr *expr, PhbDType to);
+
+/* ---- literal.c: literals, and operators on literals alone, have an open type until their place gives them one ---- */
+
+extern const Type open_int, open_float; /* compared by pointer; print as what they are alone, i64 and f32 */
+
+bool literal_is_open(const Expr *expr);
+/* Does the arithmetic of a unary or binary operator on integer literals, in place. False: an operand is no plain number, nothing was done. */
+bool literal_fold(Checker *checker, Expr *expr);
+/* Whether literal_adapt would find nothing to report. */
+bool literal_fits(const Expr *expr, PhbDType to);
+/* Gives an open expression the element type, or one from which it is converted; an error where the type does not hold it. */
+Expr *literal_adapt(Checker *checker, Expr *expr, PhbDType to);
+/* Gives an open expression the type that it has alone; leaves others. */
+Expr *literal_settle(Checker *checker, Expr *expr);
+
+/* ---- leaf.c: questions about every assignment of the search dims ---- */
+
+typedef enum LeafAnswer { LEAF_ALWAYS, LEAF_SOMETIMES, LEAF_NEVER } LeafAnswer;
+typedef bool LeafPredicate(const int64_t *values, int count);
+
+/* Whether `holds` is true of the values of `dims` for the assignments of the leaf's search dims that @require admits. A dim without a value
+ * (overflow, division by zero) does not hold. *failure, where not NULL, is set to the first assignment that does not hold: " where BLOCK is 16", or
+ * "" where no search dim is mentioned. The dims mention search dims alone. */
+LeafAnswer leaf_ask(Checker *checker, const Dim *const *dims, int count, LeafPredicate *holds, const char **failure);
+bool dim_is_static(const Checker *checker, const Dim *dim); /* of integers and search dims alone */
+bool dim_is_always(Checker *checker, const Dim *dim, int64_t value);
+bool dims_are_equal(Checker *checker, const Dim *a, const Dim *b, const char **failure);
+
+/* ---- dims.c: expressions over dims in types and attributes ---- */
+
+/* What may stand in one. */
+enum {
+    DIM_SEARCH = 1,    /* search dims */
+    DIM_SYMBOLIC = 2,  /* symbolic dims */
+    DIM_DECLARES = 4,  /* an unknown name becomes a symbolic dim */
+    DIM_EXTENTS = 8,   /* extent(T, k) */
+    DIM_CONDITION = 16 /* comparisons and logic, and nothing else at the top */
+};
+
+const Dim *dim_resolve(Checker *checker, Expr *expr, unsigned allowed); /* NULL after an error */
+/* An integer constant in [least, most]; `what` names it in messages. */
+bool constant_resolve(Checker *checker, Expr *expr, const char *what, int64_t least, int64_t most, int64_t *value);
+/* Puts one operator of the language into Dim form; NULL where there is none or it has no value. */
+const Dim *dim_binary(Checker *checker, BinaryOp op, const Dim *a, const Dim *b);
+
+/* ---- shape.c ---- */
+
+/* Shape of an element-wise operation on both (NumPy's rule), with element type `scalar`; an error at `span` and poison where they do not fit. */
+const Type *shape_join(Checker *checker, Span span, const char *what, const Type *a, const Type *b, PhbDType scalar);
+/* Whether a value broadcasts to `to` without making it larger; else an error at `span`. */
+bool shape_broadcasts(Checker *checker, Span span, const Type *from, const Type *to);
+/* Extents of a tile: at least 1, not too many elements, for every assignment; else an error at `span`. */
+bool shape_check_tile(Checker *checker, Span span, const Dim *const *dims, int rank);
+
+/* ---- expr.c, slice.c, builtins.c ---- */
+
+/* Types the expression. Literals alone stay open; tensors are accepted. */
+void check_expr(Checker *checker, Expr *expr);
+/* The same, for a place that needs a scalar or tile: a tensor is an error, literals stay open. */
+void check_operand(Checker *checker, Expr *expr);
+/* Checks a value for a place of type `to` and converts it as a store does; the shape may be smaller where it broadcasts. */
+Expr *check_value_for(Checker *checker, Expr *expr, const Type *to);
+/* Gives both operands of an operator one element type, or leaves both open. False after an error, and on poison. */
+bool operands_unify(Checker *checker, Span op_span, const char *op, Expr **a, Expr **b);
+void check_slice(Checker *checker, Expr *expr, bool is_store);
+/* An i64 scalar as a polynomial in which everything that is no dim is an atom, so that the bounds `i : i + n` differ by n. A var is an atom only
+ * where it is read in the slice itself: behind a let it may have changed since. NULL: not of this kind. */
+const Dim *symbolic_value(Checker *checker, const Expr *expr, bool is_behind_let);
+void check_call(Checker *checker, Expr *expr);
+void check_field(Checker *checker, Expr *expr);
+bool builtin_is_known(const char *name); /* functions, fields' `ctx` and `range`; supported or not */
+/* A name that is no symbol, used as a value. */
+void error_unknown_name(Checker *checker, Expr *expr);
+/* extent(T, k) and its like: the tensor and the axis; NULL after an error. */
+const Symbol *check_tensor_axis(Checker *checker, Expr *call, int64_t *axis);
+
+/* ---- stmt.c ---- */
+
+void check_block(Checker *checker, const Block *block);
+
+/* ---- attributes.c, search_set.c, defines.c ---- */
+
+void check_search_attributes(Checker *checker); /* @autotune, @cluster; before the parameters */
+void check_attributes(Checker *checker);        /* the others; after the parameters */
+bool attribute_is_known(const char *name);
+
+/* Expands the values of `X in [..]`, LANGUAGE.md 8: two ascending ones are bounds in doubling steps. */
+int64_t *search_set_expand(Arena *arena, const int64_t *values, int count, int *expanded_count);
+
+/* Applies -D to one kernel's search dims. */
+void apply_defines(Checker *checker);
+/* Errors for -D names that no kernel has. */
+void check_defines(Context *context, const SemaOptions *options, const CheckedProgram *program);
+
+/* ---- sema.c ---- */
+
+const Decl *find_decl(const Ast *ast, const char *interned_name, bool is_kernel); /* the first of that name and sort, or NULL */
+
+/* ---- grid.c ---- */
+
+/* The launch grid from the accesses, LANGUAGE.md 4, unless @grid stated it. */
+void infer_grid(Checker *checker);
+
+#endif

@@ -1,0 +1,105 @@
+/* Names and what they stand for. Scopes nest: parameters and dims of a kernel, then its body. */
+#include "compiler/sema/check.h"
+
+void scope_push(Checker *checker) {
+    Scope *scope = NEW(checker->context->arena, Scope);
+    scope->outer = checker->scope;
+    checker->scope = scope;
+}
+
+void scope_pop(Checker *checker) {
+    Scope *scope = checker->scope;
+    checker->scope = scope->outer;
+    if (diag_error_count(checker->context->diag) > 0)
+        return;
+    for (int i = 0; i < scope->symbols.count; i++) {
+        const Symbol *symbol = scope->symbols.items[i];
+        if (symbol->used)
+            continue;
+        if (symbol->kind == SYMBOL_PARAM)
+            diag_warning(checker->context->diag, WARN_UNUSED, symbol->span, "parameter '%s' is never used", symbol->name);
+        else if (symbol->kind == SYMBOL_LET || symbol->kind == SYMBOL_VAR)
+            diag_warning(checker->context->diag, WARN_UNUSED, symbol->span, "variable '%s' is never read", symbol->name);
+    }
+}
+
+static Symbol *find_in(const Scope *scope, const char *name) {
+    for (int i = scope->symbols.count - 1; i >= 0; i--)
+        if (scope->symbols.items[i]->name == name)
+            return scope->symbols.items[i];
+    return NULL;
+}
+
+Symbol *scope_find(const Checker *checker, const char *interned_name) {
+    for (const Scope *scope = checker->scope; scope; scope = scope->outer) {
+        Symbol *symbol = find_in(scope, interned_name);
+        if (symbol)
+            return symbol;
+    }
+    return NULL;
+}
+
+static const char *kind_text(SymbolKind kind) {
+    switch (kind) {
+    case SYMBOL_PARAM:
+        return "parameter";
+    case SYMBOL_DIM:
+        return "symbolic dim";
+    case SYMBOL_SEARCH_DIM:
+        return "search dim";
+    case SYMBOL_LET:
+    case SYMBOL_VAR:
+        break;
+    }
+    return "variable";
+}
+
+static void warn_shadowing(Checker *checker, SymbolKind kind, const char *name, Span span) {
+    Diag *diag = checker->context->diag;
+    const Symbol *outer = scope_find(checker, name);
+    PhbDType dtype;
+    if (outer) {
+        diag_warning(diag, WARN_SHADOW, span, "%s '%s' shadows a %s", kind_text(kind), name, kind_text(outer->kind));
+        diag_note(diag, outer->span, "the %s is declared here", kind_text(outer->kind));
+    } else if (dtype_find(name, &dtype)) {
+        diag_warning(diag, WARN_SHADOW, span, "%s '%s' shadows a type", kind_text(kind), name);
+    } else if (builtin_is_known(name)) {
+        diag_warning(diag, WARN_SHADOW, span, "%s '%s' shadows a builtin", kind_text(kind), name);
+    } else if (attribute_is_known(name)) {
+        diag_warning(diag, WARN_SHADOW, span, "%s '%s' has the name of an attribute", kind_text(kind), name);
+    }
+}
+
+static Symbol *new_symbol(Checker *checker, SymbolKind kind, const char *name, Span span, const Type *type) {
+    Symbol *symbol = NEW(checker->context->arena, Symbol);
+    symbol->kind = kind;
+    symbol->name = name;
+    symbol->span = span;
+    symbol->type = type;
+    return symbol;
+}
+
+Symbol *scope_declare(Checker *checker, SymbolKind kind, const char *interned_name, Span span, const Type *type) {
+    const Symbol *previous = find_in(checker->scope, interned_name);
+    if (previous && !type_is_poison(previous->type)) {
+        diag_error(checker->context->diag, span, "'%s' is declared already", interned_name);
+        diag_note(checker->context->diag, previous->span, "the %s is declared here", kind_text(previous->kind));
+    } else if (!previous) {
+        warn_shadowing(checker, kind, interned_name, span);
+    }
+    Symbol *symbol = new_symbol(checker, kind, interned_name, span, type);
+    vec_push(checker->context->arena, &checker->scope->symbols, symbol);
+    return symbol;
+}
+
+void scope_poison(Checker *checker, const char *interned_name) {
+    Symbol *symbol = new_symbol(checker, SYMBOL_LET, interned_name, (Span){0}, type_poison(checker->context->types));
+    vec_push(checker->context->arena, &checker->scope->symbols, symbol);
+}
+
+void scope_names(Checker *checker, Names *names) {
+    for (const Scope *scope = checker->scope; scope; scope = scope->outer)
+        for (int i = 0; i < scope->symbols.count; i++)
+            if (!type_is_poison(scope->symbols.items[i]->type))
+                vec_push(checker->context->arena, names, scope->symbols.items[i]->name);
+}

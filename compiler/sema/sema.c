@@ -1,0 +1,85 @@
+/* Checks a file, kernel by kernel: search dims, parameters, attributes, body, launch grid. */
+#include "compiler/sema/check.h"
+
+const Decl *find_decl(const Ast *ast, const char *interned_name, bool is_kernel) {
+    for (int i = 0; i < ast->decls.count; i++)
+        if (ast->decls.items[i]->is_kernel == is_kernel && ast->decls.items[i]->name == interned_name)
+            return ast->decls.items[i];
+    return NULL;
+}
+
+static void check_param(Checker *checker, const ParamDecl *decl) {
+    Context *context = checker->context;
+    const Type *type = type_poison(context->types);
+    if (decl->type)
+        type = type_resolve(checker, decl->type, true);
+    else
+        diag_error(context->diag, decl->span, "parameter '%s' of a kernel needs a type", decl->name);
+    Symbol *symbol = scope_declare(checker, SYMBOL_PARAM, decl->name, decl->span, type);
+    symbol->index = checker->signature->params.count;
+    vec_push(context->arena, &checker->signature->params, (Param){decl->name, decl->span, type});
+}
+
+static void check_params(Checker *checker) {
+    int tensors = 0, scalars = 0;
+    for (int i = 0; i < checker->decl->params.count; i++) {
+        const ParamDecl *decl = &checker->decl->params.items[i];
+        check_param(checker, decl);
+        int *count = checker->signature->params.items[i].type->kind == TYPE_TENSOR ? &tensors : &scalars;
+        if (++*count == PHB_MAX_PARAMS + 1)
+            diag_error(checker->context->diag, decl->span, "a kernel has at most %d %s", PHB_MAX_PARAMS, count == &tensors ? "tensors" : "scalars");
+    }
+}
+
+static void drop_cluster(Signature *signature) {
+    signature->has_cluster = false;
+    for (int i = 0; i < signature->search.count; i++)
+        signature->search.items[i].cluster.count = 0;
+}
+
+static CheckedKernel *check_kernel(Context *context, const SemaOptions *options, const Ast *ast, const Decl *decl) {
+    CheckedKernel *kernel = NEW(context->arena, CheckedKernel);
+    kernel->decl = decl;
+    kernel->signature.name = decl->name;
+    kernel->signature.span = decl->name_span;
+    Checker checker = {.context = context, .options = options, .ast = ast, .decl = decl, .signature = &kernel->signature};
+    int errors = diag_error_count(context->diag);
+    scope_push(&checker);
+    check_search_attributes(&checker);
+    apply_defines(&checker);
+    check_params(&checker);
+    check_attributes(&checker);
+    check_block(&checker, &decl->body);
+    if (diag_error_count(context->diag) == errors)
+        infer_grid(&checker);
+    scope_pop(&checker);
+    return kernel;
+}
+
+static void check_name_is_new(Context *context, const Ast *ast, int index) {
+    const Decl *decl = ast->decls.items[index];
+    for (int i = 0; i < index; i++)
+        if (ast->decls.items[i]->name == decl->name) {
+            diag_error(context->diag, decl->name_span, "'%s' is declared already", decl->name);
+            diag_note(context->diag, ast->decls.items[i]->name_span, "the other one is here");
+            return;
+        }
+}
+
+CheckedProgram *sema_check(Context *context, Ast *ast, const SemaOptions *options) {
+    CheckedProgram *program = NEW(context->arena, CheckedProgram);
+    for (int i = 0; i < ast->decls.count; i++) {
+        const Decl *decl = ast->decls.items[i];
+        check_name_is_new(context, ast, i);
+        if (decl->is_kernel)
+            vec_push(context->arena, &program->kernels, check_kernel(context, options, ast, decl));
+        else
+            diag_error(context->diag, decl->span, "functions are not supported yet");
+    }
+    if (ast->decls.count == 0 && diag_error_count(context->diag) == 0)
+        diag_error(context->diag, (Span){1, 1, 1}, "the file has no kernel");
+    check_defines(context, options, program);
+    for (int i = 0; options->no_cluster && i < program->kernels.count; i++)
+        drop_cluster(&program->kernels.items[i]->signature);
+    return program;
+}
