@@ -1,0 +1,245 @@
+#include "runtime/pod/pod.h"
+#include "runtime/progress.h"
+#include "runtime/thread.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define TICK_MS 50 /* how soon an interruption is seen, and how smooth a bar may be */
+
+/* One pod and the thread that owns it. */
+typedef struct LocalPod {
+    struct Local *local;
+    int number;
+    pthread_t thread;
+    atomic_llong done; /* units */
+    atomic_bool over;  /* what follows is settled */
+    PodStatus status;
+    Error error;
+} LocalPod;
+
+/* A job and its pods in this process. */
+typedef struct Local {
+    Job *job;
+    const RunOptions *options;
+    Problem *problem;
+    Plan *plan;
+    int threads; /* of each pod */
+    LocalPod *pods;
+    int pod_count, started;
+    int stop_event; /* an eventfd: written, and never read, when the pods are to stop */
+    int over_event; /* an eventfd: written by a pod that has ended */
+    double seconds;
+} Local;
+
+static void say(const Local *local, LogLevel level, const char *text) {
+    if (local->options->log >= level)
+        fprintf(stderr, "%s\n", text);
+}
+
+/* ---- pods ---- */
+
+static bool open_pod(LocalPod *local_pod, Pod **pod) {
+    const Local *local = local_pod->local;
+    PodOptions options = {
+        .number = local_pod->number,
+        .threads = local->threads,
+        .device = &cpu_device,
+        .cpu_level = getenv("PHOBOS_CPU_LEVEL"),
+    };
+    *pod = pod_open(local->plan, &options, &local_pod->error);
+    if (*pod == NULL)
+        return false;
+    char text[160];
+    snprintf(text, sizeof text, "pod %d: %s, %" PRId64 " bytes of tiles", local_pod->number, pod_describe(*pod), local->plan->bytes);
+    say(local, LOG_INFO, text);
+    return true;
+}
+
+static PodStatus run_pod(LocalPod *local_pod, Pod *pod) {
+    const Local *local = local_pod->local;
+    UnitRange units = plan_deal(local->problem, local_pod->number, local->pod_count);
+    if (units.count > 0)
+        pod_give(pod, units);
+    pod_no_more(pod);
+    bool stopping = false;
+    PodStatus status = pod_turn(pod);
+    while (status == POD_RUNNING) {
+        struct pollfd fds[] = {{.fd = pod_fd(pod), .events = POLLIN}, {.fd = local->stop_event, .events = POLLIN}};
+        poll(fds, stopping ? 1 : 2, -1);
+        if (!stopping && (fds[1].revents & POLLIN)) {
+            stopping = true;
+            pod_stop(pod);
+        }
+        status = pod_turn(pod);
+        atomic_store(&local_pod->done, pod_units_done(pod));
+    }
+    if (status == POD_BROKEN)
+        local_pod->error = *pod_error(pod);
+    return status;
+}
+
+static void *pod_thread(void *context) {
+    LocalPod *local_pod = context;
+    Pod *pod;
+    local_pod->status = open_pod(local_pod, &pod) ? run_pod(local_pod, pod) : POD_BROKEN;
+    pod_close(pod);
+    atomic_store(&local_pod->over, true);
+    eventfd_write(local_pod->local->over_event, 1);
+    return NULL;
+}
+
+static int64_t units_done(const Local *local) {
+    int64_t done = 0;
+    for (int p = 0; p < local->started; p++)
+        done += atomic_load(&local->pods[p].done);
+    return done;
+}
+
+/* How many pods have ended. */
+static int pods_over(const Local *local, bool *any_broken) {
+    int over = 0;
+    *any_broken = false;
+    for (int p = 0; p < local->started; p++) {
+        const LocalPod *pod = &local->pods[p];
+        if (!atomic_load(&pod->over))
+            continue;
+        over++;
+        *any_broken |= pod->status == POD_BROKEN;
+    }
+    return over;
+}
+
+/* The first pod that breaks stops the others; so does the user. Returns when all have ended. */
+static void watch_pods(const Local *local, bool stop, Progress *progress) {
+    for (;;) {
+        eventfd_t ignored;
+        bool broken;
+        bool all_over = pods_over(local, &broken) == local->started;
+        if (all_over)
+            return;
+        if (stop || broken || atomic_load(&interrupted))
+            eventfd_write(local->stop_event, 1);
+        progress_update(progress, units_done(local));
+        if (poll(&(struct pollfd){.fd = local->over_event, .events = POLLIN}, 1, TICK_MS) > 0)
+            eventfd_read(local->over_event, &ignored);
+    }
+}
+
+static bool pods_verdict(const Local *local, Error *error) {
+    for (int p = 0; p < local->started; p++)
+        if (local->pods[p].status == POD_BROKEN) {
+            *error = local->pods[p].error;
+            return false;
+        }
+    return atomic_load(&interrupted) ? error_set(error, "interrupted; the old outputs are untouched") : true;
+}
+
+static bool run_pods(Local *local, Error *error) {
+    bool fine = true;
+    Progress progress;
+    progress_begin(&progress, local->options->progress, stderr, local->problem->kernel->name, local->problem->units);
+    for (; fine && local->started < local->pod_count; local->started++) {
+        LocalPod *pod = &local->pods[local->started];
+        pod->local = local;
+        pod->number = local->started;
+        fine = thread_start(&pod->thread, "phb-pod", pod_thread, pod, error);
+        if (!fine)
+            break;
+    }
+    watch_pods(local, !fine, &progress);
+    for (int p = 0; p < local->started; p++)
+        pthread_join(local->pods[p].thread, NULL);
+    progress_end(&progress, units_done(local));
+    local->seconds = progress_seconds(&progress);
+    return fine && pods_verdict(local, error);
+}
+
+/* ---- outputs ---- */
+
+static bool stage_outputs(const Local *local, Error *error) {
+    const PhbKernel *kernel = local->job->kernel;
+    for (int t = 0; t < kernel->tensor_count; t++) {
+        if (kernel->tensors[t].mode == PHB_READ)
+            continue;
+        TensorFile *file = &local->job->tensors[t];
+        file->keep_staging = local->options->keep_staging;
+        /* The units' tiles cover a tensor: nothing of the old contents is left for a copy to keep. */
+        if (!tensor_file_stage(file, false, error))
+            return false;
+    }
+    return true;
+}
+
+/* All that can fail comes before the first rename. */
+static bool publish_outputs(const Local *local, Error *error) {
+    const PhbKernel *kernel = local->job->kernel;
+    TensorFile *files = local->job->tensors;
+    for (int t = 0; t < kernel->tensor_count; t++)
+        if (kernel->tensors[t].mode != PHB_WRITE && files[t].exists && !tensor_file_unchanged(&files[t], error))
+            return false;
+    for (int t = 0; t < kernel->tensor_count; t++)
+        if (kernel->tensors[t].mode != PHB_READ && !tensor_file_sync(&files[t], error))
+            return false;
+    for (int t = 0; t < kernel->tensor_count; t++)
+        if (kernel->tensors[t].mode != PHB_READ && !tensor_file_publish(&files[t], error))
+            return false;
+    return true;
+}
+
+static void summarise(const Local *local) {
+    printf("%s: %" PRId64 " tiles in %.3f s", local->problem->kernel->name, local->problem->units, local->seconds);
+    for (int p = 0; p < local->pod_count; p++)
+        printf("%s pod %d computed %lld", p == 0 ? ";" : ",", p, (long long)atomic_load(&local->pods[p].done));
+    putchar('\n');
+}
+
+/* ---- the run ---- */
+
+static int fail(int exit_code, const Error *error) {
+    fprintf(stderr, "error: %s\n", error->text);
+    return exit_code;
+}
+
+static int run_job(Local *local) {
+    const RunOptions *options = local->options;
+    Error error;
+    local->problem = problem_bind(local->job, options->leaf, &error);
+    if (local->problem == NULL)
+        return fail(EXIT_USAGE, &error);
+    local->pod_count = options->pods > 0 ? options->pods : 1;
+    local->threads = options->threads > 0 ? options->threads : machine_processors() / local->pod_count;
+    if (local->threads < 1)
+        local->threads = 1;
+    local->plan = plan_make(local->problem, options->memory > 0 ? options->memory : machine_memory() / local->pod_count, &error);
+    if (local->plan == NULL)
+        return fail(EXIT_FAILED, &error);
+    local->pods = new_zeroed((size_t)local->pod_count, sizeof *local->pods);
+    local->stop_event = eventfd(0, EFD_CLOEXEC);
+    local->over_event = eventfd(0, EFD_CLOEXEC);
+    if (local->stop_event < 0 || local->over_event < 0) {
+        error_errno(&error, "cannot make an event descriptor");
+        return fail(EXIT_FAILED, &error);
+    }
+    if (!stage_outputs(local, &error) || !run_pods(local, &error) || !publish_outputs(local, &error))
+        return fail(EXIT_FAILED, &error);
+    summarise(local);
+    return EXIT_DONE;
+}
+
+int local_run(Job *job, const RunOptions *options) {
+    Local local = {.job = job, .options = options, .stop_event = -1, .over_event = -1};
+    int exit_code = run_job(&local);
+    if (local.stop_event >= 0)
+        close(local.stop_event);
+    if (local.over_event >= 0)
+        close(local.over_event);
+    free(local.pods);
+    plan_free(local.plan);
+    problem_free(local.problem);
+    return exit_code;
+}

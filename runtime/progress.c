@@ -1,0 +1,90 @@
+#include "runtime/progress.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BAR_WIDTH 40
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Seconds between showings: a bar moves smoothly, lines should not flood a log. */
+static double interval(ProgressMode mode) {
+    switch (mode) {
+    case PROGRESS_BAR:
+        return 0.1;
+    case PROGRESS_JSON:
+        return 0.5;
+    default:
+        return 2;
+    }
+}
+
+void progress_begin(Progress *progress, ProgressMode mode, FILE *out, const char *what, int64_t total) {
+    if (mode == PROGRESS_AUTO)
+        mode = isatty(fileno(out)) ? PROGRESS_BAR : PROGRESS_LINES;
+    double now = seconds_now();
+    *progress = (Progress){.mode = mode, .out = out, .what = what, .total = total, .begun = now, .shown = now, .last = -1};
+}
+
+double progress_seconds(const Progress *progress) {
+    return seconds_now() - progress->begun;
+}
+
+/* "12 s left", or nothing while there is no telling. */
+static void print_left(const Progress *progress, int64_t done, double seconds) {
+    if (done > 0 && done < progress->total)
+        fprintf(progress->out, ", %.0f s left", seconds * (double)(progress->total - done) / (double)done);
+}
+
+static void show(Progress *progress, int64_t done) {
+    double seconds = progress_seconds(progress);
+    int percent = (int)(100 * (double)done / (double)progress->total);
+    progress->shown = progress->begun + seconds;
+    progress->last = done;
+    switch (progress->mode) {
+    case PROGRESS_BAR: {
+        char bar[BAR_WIDTH + 1];
+        int filled = percent * BAR_WIDTH / 100;
+        memset(bar, '.', BAR_WIDTH);
+        memset(bar, '#', (size_t)filled);
+        bar[BAR_WIDTH] = '\0';
+        fprintf(progress->out, "\r%s [%s] %3d %%  %" PRId64 "/%" PRId64 " tiles", progress->what, bar, percent, done, progress->total);
+        print_left(progress, done, seconds);
+        fputs("\033[K", progress->out);
+        break;
+    }
+    case PROGRESS_LINES:
+        fprintf(progress->out, "%s: %" PRId64 "/%" PRId64 " tiles (%d %%)", progress->what, done, progress->total, percent);
+        print_left(progress, done, seconds);
+        fputc('\n', progress->out);
+        break;
+    case PROGRESS_JSON:
+        fprintf(progress->out, "{\"kernel\": \"%s\", \"done\": %" PRId64 ", \"total\": %" PRId64 ", \"seconds\": %.3f}\n", progress->what, done,
+            progress->total, seconds);
+        break;
+    default:
+        break;
+    }
+    fflush(progress->out);
+}
+
+void progress_update(Progress *progress, int64_t done) {
+    if (progress->mode != PROGRESS_NONE && done != progress->last && seconds_now() - progress->shown >= interval(progress->mode))
+        show(progress, done);
+}
+
+void progress_end(Progress *progress, int64_t done) {
+    if (progress->mode == PROGRESS_NONE)
+        return;
+    if (done != progress->last)
+        show(progress, done);
+    if (progress->mode == PROGRESS_BAR)
+        fputc('\n', progress->out);
+    fflush(progress->out);
+}
