@@ -23,7 +23,7 @@ refused() {
 refused 'a missing output' missing
 cp a.npy b.npy
 "$oracle" check job.json
-printf '\001' | dd of=b.npy bs=1 seek=180 conv=notrunc 2>dd
+printf '\001' | dd of=b.npy bs=1 seek=180 conv=notrunc status=none
 refused 'one changed byte' '1 of 15'
 cp a.npy b.npy
 printf 'x' >>b.npy
@@ -32,5 +32,5 @@ cp a.npy b.npy
 sed -i 's/(3, 5)/(5, 3)/' b.npy
 refused 'another shape' header
 cp a.npy b.npy
-printf '\001' | dd of=a.npy bs=1 seek=180 conv=notrunc 2>dd
+printf '\001' | dd of=a.npy bs=1 seek=180 conv=notrunc status=none
 refused 'a changed input' 'a.npy'
