@@ -95,6 +95,6 @@ static int number_block(IrBlock *block, int next) {
     return next;
 }
 
-void ir_number(IrKernel *kernel) {
-    number_block(kernel->body, 0);
+int ir_number(IrKernel *kernel) {
+    return number_block(kernel->body, 0);
 }

@@ -99,13 +99,19 @@ IrValue *ir_block_arg(Context *context, IrBlock *block, const Type *type, const 
 void ir_insert_before(IrOp *at, IrOp *op);
 void ir_remove(IrOp *op);
 void ir_replace_uses(IrKernel *kernel, IrValue *from, IrValue *to);
-void ir_number(IrKernel *kernel); /* ids in print order */
+int ir_number(IrKernel *kernel); /* ids in print order, from 0; returns their count. Parameters have none */
 
 /* ---- bits.c: scalar constants as bits of their type (f16 and bf16 too), correctly rounded ---- */
 
 uint64_t bits_from_double(PhbDType dtype, double value); /* floats: to nearest even */
 double bits_to_double(PhbDType dtype, uint64_t bits);    /* floats */
 uint64_t bits_from_int(PhbDType dtype, uint64_t value);  /* ints: wraps; bool: nonzero */
+
+/* ---- eval.c ---- */
+
+/* What an element-wise op or a conversion gives on scalar constants, to the bit; a NaN that an operation makes is the default one. `b` is read where the op has
+ * two operands. False for other ops. */
+bool ir_eval(OpKind kind, PhbDType operand, PhbDType result, uint64_t a, uint64_t b, uint64_t *bits);
 
 /* ---- print.c, read.c, verify.c ---- */
 

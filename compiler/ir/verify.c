@@ -427,9 +427,7 @@ static bool check_body(Verifier *v) {
 
 const char *ir_verify_kernel(Context *context, IrKernel *kernel, const IrOp **at) {
     Verifier v = {.context = context, .signature = &kernel->signature, .body = kernel->body};
-    ir_number(kernel);
-    for (const IrOp *op = kernel->body->first; op; op = op->next)
-        v.value_count += op->results.count;
+    v.value_count = ir_number(kernel);
     v.defined = NEW_ARRAY(context->arena, IrValue *, v.value_count);
     if (check_signature(&v))
         check_body(&v);

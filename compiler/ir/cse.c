@@ -1,0 +1,108 @@
+/* Common subexpressions. Requires a sound kernel and leaves one: of pure ops that compute the same, and of loads of one slice with no store to the
+ * tensor between them, the first stays. Tensors never alias. */
+#include "compiler/ir/ir.h"
+
+#include <string.h>
+
+typedef struct Cse {
+    IrValue **forward; /* by id: the earlier value that a removed one has become */
+    IrOp **slots;      /* ops seen; open addressing, at most half full */
+    size_t capacity;
+    int *stores;   /* to each parameter, so far */
+    int *versions; /* by id of a load's result: stores to its tensor before it */
+} Cse;
+
+/* Small numbers that tell values apart the same way in every run: parameters below 0. */
+static int value_key(const IrValue *value) {
+    return value->def ? value->id : -1 - value->index;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ (hash >> 29);
+}
+
+static int version(const Cse *cse, const IrOp *op) {
+    return op_info[op->kind].traits & TRAIT_READS ? cse->versions[op->results.items[0]->id] : 0;
+}
+
+static uint64_t op_hash(const Cse *cse, const IrOp *op) {
+    uint64_t hash = mix(mix((uint64_t)op->kind, op->bits), (uint64_t)op->axis);
+    hash = mix(mix(hash, (uintptr_t)op->dim), (uint64_t)version(cse, op));
+    hash = mix(hash, (uintptr_t)op->results.items[0]->type);
+    for (int i = 0; i < op->operands.count; i++)
+        hash = mix(hash, (uint64_t)value_key(op->operands.items[i]));
+    return hash;
+}
+
+static bool same_op(const Cse *cse, const IrOp *a, const IrOp *b) {
+    if (a->kind != b->kind || a->bits != b->bits || a->dim != b->dim || a->axis != b->axis || a->operands.count != b->operands.count ||
+        a->results.items[0]->type != b->results.items[0]->type || version(cse, a) != version(cse, b))
+        return false;
+    for (int i = 0; i < a->operands.count; i++)
+        if (a->operands.items[i] != b->operands.items[i])
+            return false;
+    return memcmp(a->extent, b->extent, sizeof a->extent) == 0;
+}
+
+/* The same op met before, or NULL; `op` is then remembered. */
+static IrOp *find_or_add(Cse *cse, IrOp *op) {
+    size_t at = (size_t)op_hash(cse, op) & (cse->capacity - 1);
+    while (cse->slots[at] && !same_op(cse, cse->slots[at], op))
+        at = (at + 1) & (cse->capacity - 1);
+    IrOp *found = cse->slots[at];
+    if (!found)
+        cse->slots[at] = op;
+    return found;
+}
+
+/* Operands that may change places go in one order; true where that changed anything. */
+static bool order_operands(IrOp *op) {
+    IrValue **operands = op->operands.items;
+    if (!(op_info[op->kind].traits & TRAIT_COMMUTES) || value_key(operands[0]) <= value_key(operands[1]))
+        return false;
+    IrValue *first = operands[0];
+    operands[0] = operands[1];
+    operands[1] = first;
+    return true;
+}
+
+static bool visit(Cse *cse, IrOp *op) {
+    unsigned traits = op_info[op->kind].traits;
+    for (int i = 0; i < op->operands.count; i++) {
+        IrValue *operand = op->operands.items[i];
+        if (operand->def && cse->forward[operand->id])
+            op->operands.items[i] = cse->forward[operand->id];
+    }
+    if (traits & TRAIT_WRITES)
+        cse->stores[op->operands.items[0]->index]++;
+    if (op->results.count != 1 || !(traits & (TRAIT_PURE | TRAIT_READS)))
+        return false;
+    if (traits & TRAIT_READS)
+        cse->versions[op->results.items[0]->id] = cse->stores[op->operands.items[0]->index];
+    bool changed = order_operands(op);
+    IrOp *same = find_or_add(cse, op);
+    if (!same)
+        return changed;
+    cse->forward[op->results.items[0]->id] = same->results.items[0];
+    ir_remove(op);
+    return true;
+}
+
+bool ir_cse(Context *context, IrKernel *kernel) {
+    Arena *arena = context->arena;
+    int value_count = ir_number(kernel);
+    Cse cse = {.capacity = 64};
+    while (cse.capacity < 2 * (size_t)value_count)
+        cse.capacity *= 2;
+    cse.slots = NEW_ARRAY(arena, IrOp *, cse.capacity);
+    cse.forward = NEW_ARRAY(arena, IrValue *, value_count);
+    cse.versions = NEW_ARRAY(arena, int, value_count);
+    cse.stores = NEW_ARRAY(arena, int, kernel->body->args.count);
+    bool changed = false;
+    for (IrOp *op = kernel->body->first, *next; op; op = next) {
+        next = op->next;
+        changed |= visit(&cse, op);
+    }
+    return changed;
+}
