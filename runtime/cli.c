@@ -1,0 +1,151 @@
+/* phb_main: what a produced executable does with its command line. */
+#include "runtime/cli.h"
+#include "runtime/sched/sched.h"
+
+#include <signal.h>
+#include <string.h>
+#include <zmq.h>
+
+atomic_bool interrupted;
+
+static void on_signal(int number) {
+    (void)number;
+    atomic_store(&interrupted, true);
+}
+
+static void install_signals(void) {
+    struct sigaction end = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
+    sigemptyset(&end.sa_mask);
+    sigemptyset(&ignore.sa_mask);
+    sigaction(SIGINT, &end, NULL);
+    sigaction(SIGTERM, &end, NULL);
+    sigaction(SIGPIPE, &ignore, NULL); /* a closed pipe and a file size limit become errors of the calls */
+    sigaction(SIGXFSZ, &ignore, NULL);
+}
+
+/* Text that did not reach its reader is a failure. */
+static int finish_output(int code) {
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return code;
+    perror("error: cannot write to the standard output");
+    return code == EXIT_DONE ? EXIT_FAILED : code;
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static int print_help(const PhbProgram *program, const char *name) {
+    printf("usage: %s [options] job.json\n"
+           "       %s --check job.json\n"
+           "       %s --plan job.json [--nodes=N] [--memory=BYTES] [--format=text|json|dot]\n\n"
+           "Runs a job on the kernels of %s. Exit: 0 the outputs are in place; 1 the job failed and the old outputs are untouched; 2 the command "
+           "line or\n"
+           "the job file is wrong.\n\n",
+        name, name, name, program->file);
+    cli_print_options(stdout);
+    putchar('\n');
+    info_print_text(program, stdout);
+    return finish_output(EXIT_DONE);
+}
+
+static int print_version(const PhbProgram *program, const char *name) {
+    printf("%s (%s) build ", name, program->compiler);
+    for (size_t i = 0; i < sizeof program->build_id; i++)
+        printf("%02x", program->build_id[i]);
+    int major, minor, patch;
+    zmq_version(&major, &minor, &patch);
+    printf("\nwith libzmq %d.%d.%d\n", major, minor, patch);
+    return finish_output(EXIT_DONE);
+}
+
+/* All that the scheduler would refuse before the first load. */
+static int check_job(const Job *job, const RunOptions *options) {
+    Error error;
+    Problem *problem = problem_bind(job, options->leaf, &error);
+    Plan *plan = problem != NULL ? plan_make(problem, options->memory > 0 ? options->memory : machine_memory(), &error) : NULL;
+    bool fine = plan != NULL;
+    plan_free(plan);
+    problem_free(problem);
+    if (fine)
+        printf("%s: fine\n", job->path);
+    else
+        fprintf(stderr, "error: %s: %s\n", job->path, error.text);
+    return finish_output(fine ? EXIT_DONE : EXIT_USAGE);
+}
+
+static RunOptions run_options(const CommandLine *line) {
+    const OptionValue *values = line->values;
+    return (RunOptions){
+        .pods = (int)values[OPTION_PODS].number,
+        .threads = (int)values[OPTION_THREADS].number,
+        .memory = values[OPTION_MEMORY].number,
+        .progress = (ProgressMode)values[OPTION_PROGRESS].number,
+        .log = values[OPTION_LOG].given ? (LogLevel)values[OPTION_LOG].number : LOG_WARNING,
+        .leaf = (LeafChoice)values[OPTION_LEAF].number,
+        .keep_staging = values[OPTION_KEEP_STAGING].given,
+    };
+}
+
+static int with_job(const PhbProgram *program, const CommandLine *line) {
+    ErrorList errors = {0};
+    Job *job = job_load(program, line->job, &errors);
+    if (job == NULL) {
+        int code = errors_exit_code(&errors);
+        errors_print(&errors, stderr);
+        errors_free(&errors);
+        return code;
+    }
+    for (int i = 0; i < job->remarks.count; i++)
+        fprintf(stderr, "remark: %s\n", job->remarks.lines[i]);
+    RunOptions options = run_options(line);
+    const OptionValue *values = line->values;
+    int code;
+    if (values[OPTION_CHECK].given) {
+        code = check_job(job, &options);
+    } else if (values[OPTION_PLAN].given) {
+        int nodes = values[OPTION_NODES].given ? (int)values[OPTION_NODES].number : 1;
+        int64_t memory = options.memory > 0 ? options.memory : machine_memory();
+        code = finish_output(plan_print(job, nodes, memory, (PlanFormat)values[OPTION_FORMAT].number, stdout));
+    } else {
+        for (int i = 0; i < job->kernel->tensor_count; i++)
+            job->tensors[i].keep_staging = options.keep_staging;
+        code = finish_output(local_run(job, &options));
+    }
+    job_free(job);
+    return code;
+}
+
+int phb_main(const PhbProgram *program, int argc, char **argv) {
+    const char *name = argc > 0 ? base_name(argv[0]) : program->file;
+    CommandLine line;
+    ErrorList errors = {0};
+    install_signals();
+    if (program->abi_version != PHB_ABI_VERSION) {
+        fprintf(stderr, "error: kernels of ABI %d, runtime of ABI %d: compile and link with one version of Phobos\n", program->abi_version,
+            PHB_ABI_VERSION);
+        return EXIT_FAILED;
+    }
+    bool parsed = cli_parse(argc, argv, &line, &errors);
+    errors_print(&errors, stderr);
+    errors_free(&errors);
+    if (!parsed)
+        return EXIT_USAGE;
+    if (line.values[OPTION_HELP].given)
+        return print_help(program, name);
+    if (line.values[OPTION_VERSION].given)
+        return print_version(program, name);
+    if (line.values[OPTION_INFO].given) {
+        (line.values[OPTION_INFO].number == 1 ? info_print_json : info_print_text)(program, stdout);
+        return finish_output(EXIT_DONE);
+    }
+    if (line.values[OPTION_JOB_TEMPLATE].given) {
+        job_print_template(program, stdout);
+        return finish_output(EXIT_DONE);
+    }
+    if (line.job != NULL)
+        return with_job(program, &line);
+    fprintf(stderr, "error: no job file: %s job.json runs a job, %s --job-template prints one to fill in, %s --help says more\n", name, name, name);
+    return EXIT_USAGE;
+}

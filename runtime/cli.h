@@ -1,0 +1,32 @@
+/* The command line of a produced executable, as cli_options.c reads it. */
+#ifndef PHOBOS_CLI_H
+#define PHOBOS_CLI_H
+
+#include "runtime/runtime.h"
+
+typedef enum OptionId {
+#define OPTION(id, name, placeholder, kind, choices, where, help) OPTION_##id,
+#include "runtime/cli_options.def"
+#undef OPTION
+    OPTION_COUNT
+} OptionId;
+
+typedef struct OptionValue {
+    bool given;
+    const char *text; /* as written, NULL without a value; points into argv */
+    int64_t number;   /* COUNT, BYTES: the value; CHOICE: the index of the choice */
+} OptionValue;
+
+typedef struct CommandLine {
+    OptionValue values[OPTION_COUNT]; /* the last of several wins */
+    const char *job;                  /* the job file, or NULL */
+} CommandLine;
+
+/* Reads, and checks every value; all mistakes are reported. Options that mean nothing in the mode that the others choose, and those that are not
+ * supported yet, are mistakes too. */
+bool cli_parse(int argc, char **argv, CommandLine *line, ErrorList *errors);
+void cli_print_options(FILE *out); /* the part of --help that the table says */
+/* "4096", "512M", "2GiB" (powers of 1024), "2GB" (of 1000): at least 1. */
+bool cli_parse_bytes(const char *text, int64_t *bytes);
+
+#endif
