@@ -288,10 +288,10 @@ static bool check_axis(Verifier *v, const IrOp *op) {
 
 static bool check_broadcast(Verifier *v, const IrOp *op) {
     const Type *from = operand_type(op, 0), *to = result_type(op);
-    bool fits = to->kind == TYPE_TILE && from->scalar == to->scalar && from->rank <= to->rank;
+    bool fits = to->kind == TYPE_TILE && from->scalar == to->scalar;
     for (int i = 1; fits && i <= from->rank; i++) {
         const Dim *extent = from->dims[from->rank - i];
-        fits = same_extent(v, extent, to->dims[to->rank - i]) || is_one(v, extent);
+        fits = is_one(v, extent) || (i <= to->rank && same_extent(v, extent, to->dims[to->rank - i]));
     }
     return fits || broken(v, "'%s' does not broadcast to '%s'", type_text(v, from), type_text(v, to));
 }
