@@ -1,0 +1,527 @@
+/* The scheduler's core, step by step: who is taken in, who is refused and how that is said, how units are dealt, how a job ends. */
+#include "runtime/sched/core.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Welcome job;
+static WireSeen expected[2];
+static SchedConfig config;
+static SchedCore *core;
+static SchedActions actions;
+static WireMessage message, composed;
+static uint64_t now;
+
+static void setup(void) {
+    memset(&job, 0, sizeof job);
+    job.tensors_count = 2;
+    strcpy(job.tensors[0].path, "/data/a.npy");
+    strcpy(job.tensors[1].path, "/data/c.npy");
+    strcpy(job.tensors[1].staging, "/data/.c.npy.part");
+    expected[0] = (WireSeen){.size = 100, .mtime_ns = 5, .hash = 7};
+    expected[1] = (WireSeen){.nonce = 9};
+    config = (SchedConfig){
+        .build_id = {1},
+        .job_id = {2},
+        .epoch = 1,
+        .units = 10,
+        .max_pods = 4,
+        .join_window_ms = 2000,
+        .join_timeout_ms = 60000,
+        .heartbeat_ms = 1000,
+        .lease_ms = 5000,
+        .dead_ms = 10000,
+        .progress_ms = 60000,
+        .drain_ms = 1000,
+        .job = &job,
+        .expected = expected,
+    };
+    now = 1000;
+    core = NULL;
+    actions.items = NULL;
+}
+
+static void begin(void) {
+    core = sched_core_new(&config, now, 1);
+    actions.capacity = sched_actions_capacity(&config);
+    actions.items = calloc(actions.capacity, sizeof actions.items[0]);
+    ck_assert(core && actions.items);
+}
+
+static void teardown(void) {
+    sched_core_free(core);
+    free(actions.items);
+}
+
+static void step(SchedEvent event) {
+    sched_step(core, &event, now, &actions);
+    ck_assert_uint_le(actions.count, actions.capacity);
+}
+
+static const SchedAction *action_of(SchedActionKind kind, uint64_t connection, int type) {
+    for (size_t i = 0; i < actions.count; i++) {
+        const SchedAction *action = &actions.items[i];
+        if (action->kind == kind && (connection == 0 || action->connection == connection) && (type == 0 || action->type == type))
+            return action;
+    }
+    return NULL;
+}
+
+static void wait_ms(uint64_t ms) {
+    for (uint64_t end = now + ms; now < end;) {
+        now += 100;
+        step((SchedEvent){.kind = SCHED_EVENT_TICK});
+        if (action_of(SCHED_ACTION_FINISH, 0, 0))
+            return;
+    }
+}
+
+static uint64_t tokens[16];
+static uint64_t seqs[16];
+
+static void deliver(uint64_t connection) {
+    step((SchedEvent){.kind = SCHED_EVENT_MESSAGE, .connection = connection, .message = &message});
+}
+
+static void from_pod(uint64_t pod, WireType type) {
+    memset(&message, 0, sizeof message);
+    message.header.type = (uint16_t)type;
+    memcpy(message.header.job_id, config.job_id, 16);
+    message.header.sched_epoch = config.epoch;
+    message.header.seq = ++seqs[pod];
+}
+
+static void hello(uint64_t pod) {
+    from_pod(pod, WIRE_HELLO);
+    Hello *says = &message.hello;
+    memcpy(says->build_id, config.build_id, 16);
+    says->incarnation[0] = (uint8_t)pod;
+    says->protocol_min = says->protocol_max = WIRE_PROTOCOL;
+    says->node[0] = 'n';
+    says->node[1] = (char)('0' + pod);
+}
+
+static void join(uint64_t pod) {
+    seqs[pod] = 0;
+    hello(pod);
+    deliver(pod);
+    const SchedAction *send = action_of(SCHED_ACTION_SEND, pod, WIRE_WELCOME);
+    ck_assert_ptr_nonnull(send);
+    ck_assert(sched_compose(core, send, &composed));
+    ck_assert_uint_eq(composed.welcome.tensors_count, 2);
+    tokens[pod] = composed.welcome.token;
+}
+
+static void proof(uint64_t pod) {
+    from_pod(pod, WIRE_PROOF);
+    message.proof.token = tokens[pod];
+    message.proof.seen_count = 2;
+    memcpy(message.proof.seen, expected, sizeof expected);
+}
+
+static void join_and_prove(uint64_t pod) {
+    join(pod);
+    proof(pod);
+    deliver(pod);
+}
+
+static void pod_state(uint64_t pod, PodPhase phase, uint64_t base, uint32_t done) {
+    from_pod(pod, WIRE_POD_STATE);
+    message.pod_state.token = tokens[pod];
+    message.pod_state.phase = (uint8_t)phase;
+    message.pod_state.progress = seqs[pod];
+    message.pod_state.batch_base = base;
+    message.pod_state.done = done;
+}
+
+static const SchedState *state_for(uint64_t pod) {
+    SchedAction send = {.kind = SCHED_ACTION_SEND, .connection = pod, .type = WIRE_SCHED_STATE};
+    ck_assert(sched_compose(core, &send, &composed));
+    return &composed.sched_state;
+}
+
+static const char *end_text(void) {
+    for (int i = 0; i < 20; i++) {
+        const SchedAction *finish = action_of(SCHED_ACTION_FINISH, 0, 0);
+        if (finish)
+            return finish->text;
+        wait_ms(100);
+    }
+    ck_abort_msg("the job does not end");
+}
+
+static int end_code(void) {
+    end_text();
+    return action_of(SCHED_ACTION_FINISH, 0, 0)->exit_code;
+}
+
+/* Runs the job to its end on the pods that have joined: each says at once that all it holds is stored. */
+static void work(uint64_t pods) {
+    for (int round = 0; round < 100; round++)
+        for (uint64_t pod = 1; pod <= pods; pod++) {
+            const SchedState *state = state_for(pod);
+            if (state->phase == SCHED_FLUSH)
+                return;
+            pod_state(pod, POD_READY, state->batch_base, (1u << state->batches_count) - 1);
+            deliver(pod);
+        }
+}
+
+START_TEST(begins_when_nobody_has_come_for_the_window) {
+    begin();
+    join_and_prove(1);
+    wait_ms(1500);
+    join_and_prove(2);
+    wait_ms(1500);
+    ck_assert_uint_eq(state_for(1)->batches_count, 0);
+    wait_ms(600);
+    ck_assert_uint_gt(state_for(1)->batches_count, 0);
+    ck_assert_uint_gt(state_for(2)->batches_count, 0);
+}
+END_TEST
+
+START_TEST(begins_with_the_nodes_asked_for) {
+    config.nodes = 2;
+    begin();
+    join_and_prove(1);
+    wait_ms(5000);
+    ck_assert_uint_eq(state_for(1)->batches_count, 0);
+    pod_state(1, POD_READY, 0, 0);
+    deliver(1);
+    join_and_prove(2);
+    ck_assert_uint_gt(state_for(2)->batches_count, 0);
+}
+END_TEST
+
+START_TEST(names_who_came_when_not_enough_did) {
+    config.nodes = 3;
+    config.join_timeout_ms = 3000;
+    begin();
+    join_and_prove(1);
+    join_and_prove(2);
+    wait_ms(3000);
+    ck_assert_str_eq(end_text(), "waited 3 s for 3 pods; came: n1, n2");
+    ck_assert_int_eq(end_code(), 1);
+}
+END_TEST
+
+START_TEST(says_that_nobody_came) {
+    begin();
+    wait_ms(60000);
+    ck_assert_str_eq(end_text(), "waited 60 s for 1 pod; came: none");
+}
+END_TEST
+
+START_TEST(lanes_are_round_robin) {
+    config.nodes = 2;
+    config.units = 100;
+    begin();
+    join_and_prove(1);
+    join_and_prove(2);
+    const SchedState *state = state_for(2);
+    ck_assert_uint_eq(state->batches[0].first, 1);
+    ck_assert_uint_eq(state->batches[0].step, 2);
+    ck_assert_uint_eq(state->batches[1].first, 1 + 2 * state->batches[0].count);
+}
+END_TEST
+
+START_TEST(every_unit_is_dealt_once) {
+    config.nodes = 2;
+    config.units = 1 + (uint64_t)_i * 37;
+    begin();
+    join_and_prove(1);
+    join_and_prove(2);
+    join_and_prove(3); /* late */
+    bool dealt[512] = {false};
+    uint64_t known[4] = {0};
+    uint64_t count = 0;
+    for (int round = 0; round < 500; round++)
+        for (uint64_t pod = 1; pod <= 3; pod++) {
+            const SchedState *state = state_for(pod);
+            for (uint64_t number = known[pod] > state->batch_base ? known[pod] : state->batch_base; number < state->batch_base + state->batches_count;
+                 number++) {
+                const WireBatch *batch = &state->batches[number - state->batch_base];
+                for (uint64_t i = 0; i < batch->count; i++, count++) {
+                    uint64_t unit = batch->first + i * batch->step;
+                    ck_assert_uint_lt(unit, config.units);
+                    ck_assert(!dealt[unit]);
+                    dealt[unit] = true;
+                }
+            }
+            known[pod] = state->batch_base + state->batches_count;
+            uint64_t base = state->batch_base;
+            uint32_t all = (1u << state->batches_count) - 1;
+            pod_state(pod, POD_READY, base, all);
+            deliver(pod);
+        }
+    ck_assert_uint_eq(count, config.units);
+    ck_assert_uint_eq(sched_units_done(core), config.units);
+}
+END_TEST
+
+START_TEST(a_late_pod_gets_what_is_not_started) {
+    config.nodes = 1;
+    config.units = 1000;
+    begin();
+    join_and_prove(1);
+    join_and_prove(2);
+    ck_assert_uint_gt(state_for(2)->batches_count, 0);
+}
+END_TEST
+
+START_TEST(publishes_after_every_flush_and_ends_well) {
+    config.nodes = 2;
+    begin();
+    join_and_prove(1);
+    join_and_prove(2);
+    work(2);
+    ck_assert_uint_eq(sched_units_done(core), 10);
+    pod_state(1, POD_FLUSHED, state_for(1)->batch_base, 0);
+    deliver(1);
+    ck_assert_ptr_null(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+    pod_state(2, POD_FLUSHED, state_for(2)->batch_base, 0);
+    deliver(2);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+    step((SchedEvent){.kind = SCHED_EVENT_PUBLISHED, .ok = true});
+    ck_assert_int_eq(state_for(1)->phase, SCHED_OVER);
+    ck_assert_int_eq(end_code(), 0);
+}
+END_TEST
+
+START_TEST(says_why_publishing_failed) {
+    config.nodes = 1;
+    begin();
+    join_and_prove(1);
+    work(1);
+    pod_state(1, POD_FLUSHED, state_for(1)->batch_base, 0);
+    deliver(1);
+    step((SchedEvent){.kind = SCHED_EVENT_PUBLISHED, .text = "disk full"});
+    ck_assert_str_eq(end_text(), "disk full");
+    ck_assert_int_eq(end_code(), 1);
+}
+END_TEST
+
+START_TEST(refuses_another_build_with_both_ids) {
+    begin();
+    hello(1);
+    message.hello.build_id[0] = 0xab;
+    deliver(1);
+    const SchedAction *send = action_of(SCHED_ACTION_SEND, 1, WIRE_REJECT);
+    ck_assert_ptr_nonnull(send);
+    ck_assert_int_eq(send->reject_code, REJECT_BUILD);
+    ck_assert_ptr_nonnull(strstr(send->text, "ab000000000000000000000000000000"));
+    ck_assert_ptr_nonnull(strstr(send->text, "01000000000000000000000000000000"));
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_LOG, 0, 0));
+}
+END_TEST
+
+typedef struct Refused {
+    uint16_t protocol_min, protocol_max;
+    int joined;
+    RejectCode code;
+} Refused;
+
+static const Refused refused[] = {
+    {WIRE_PROTOCOL + 1, WIRE_PROTOCOL + 5, 0, REJECT_PROTOCOL},
+    {0, WIRE_PROTOCOL - 1, 0, REJECT_PROTOCOL},
+    {WIRE_PROTOCOL, WIRE_PROTOCOL, 4, REJECT_FULL},
+};
+
+START_TEST(refuses_whom_it_cannot_take) {
+    begin();
+    for (int i = 0; i < refused[_i].joined; i++)
+        join(2 + (uint64_t)i);
+    hello(1);
+    message.hello.protocol_min = refused[_i].protocol_min;
+    message.hello.protocol_max = refused[_i].protocol_max;
+    deliver(1);
+    const SchedAction *send = action_of(SCHED_ACTION_SEND, 1, WIRE_REJECT);
+    ck_assert_ptr_nonnull(send);
+    ck_assert_int_eq(send->reject_code, refused[_i].code);
+}
+END_TEST
+
+START_TEST(takes_a_range_of_protocols_that_holds_ours) {
+    begin();
+    hello(1);
+    message.hello.protocol_min = 0;
+    message.hello.protocol_max = 900;
+    deliver(1);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_SEND, 1, WIRE_WELCOME));
+}
+END_TEST
+
+typedef struct Difference {
+    int tensor;
+    WireSeen seen;
+    const char *text;
+} Difference;
+
+static const Difference differences[] = {
+    {0, {.error = 2}, "pod n1 cannot open '/data/a.npy' as the scheduler does: No such file or directory"},
+    {0, {.size = 99, .mtime_ns = 5, .hash = 7}, "pod n1 sees '/data/a.npy' with 99 bytes, the scheduler with 100"},
+    {0, {.size = 100, .mtime_ns = 6, .hash = 7}, "pod n1 sees another modification time of '/data/a.npy' than the scheduler: is it the same file?"},
+    {0, {.size = 100, .mtime_ns = 5, .hash = 8}, "pod n1 reads other bytes in '/data/a.npy' than the scheduler"},
+    {1, {.staging_error = 13}, "pod n1 cannot open the staging file '/data/.c.npy.part': Permission denied"},
+    {1, {.nonce = 8}, "pod n1 reads another mark in the staging file '/data/.c.npy.part' than the scheduler wrote"},
+};
+
+START_TEST(a_pod_that_sees_other_files_ends_the_job) {
+    begin();
+    join(1);
+    proof(1);
+    message.proof.seen[differences[_i].tensor] = differences[_i].seen;
+    deliver(1);
+    ck_assert_str_eq(end_text(), differences[_i].text);
+    ck_assert_int_eq(end_code(), 1);
+}
+END_TEST
+
+START_TEST(a_silent_pod_is_dead) {
+    config.nodes = 1;
+    begin();
+    join_and_prove(1);
+    wait_ms(11000);
+    ck_assert_str_eq(end_text(), "pod n1 has not been heard for 10 s");
+    hello(1);
+    deliver(1);
+    const SchedAction *send = action_of(SCHED_ACTION_SEND, 1, WIRE_REJECT);
+    ck_assert_ptr_nonnull(send);
+    ck_assert_int_eq(send->reject_code, REJECT_FENCED);
+}
+END_TEST
+
+START_TEST(a_pod_that_stands_still_has_failed) {
+    config.nodes = 1;
+    begin();
+    join_and_prove(1);
+    for (int i = 0; i < 70 && !action_of(SCHED_ACTION_FINISH, 0, 0); i++) {
+        wait_ms(1000);
+        pod_state(1, POD_READY, 0, 0);
+        message.pod_state.progress = 3; /* alive, and yet the same */
+        if (!action_of(SCHED_ACTION_FINISH, 0, 0))
+            deliver(1);
+    }
+    ck_assert_str_eq(end_text(), "pod n1 holds work and has made no progress for 60 s");
+}
+END_TEST
+
+START_TEST(a_pod_that_fails_says_why) {
+    config.nodes = 1;
+    begin();
+    join_and_prove(1);
+    pod_state(1, POD_FAILED, 0, 0);
+    strcpy(message.pod_state.text, "cannot write \"/data/.c.npy.part\": No space left on device");
+    deliver(1);
+    ck_assert_str_eq(end_text(), "pod n1: cannot write \"/data/.c.npy.part\": No space left on device");
+}
+END_TEST
+
+START_TEST(goodbye_with_work_fails_the_job_and_without_does_not) {
+    config.nodes = 2;
+    config.units = 1;
+    begin();
+    join_and_prove(1);
+    join_and_prove(2);
+    uint64_t idle = state_for(1)->batches_count ? 2 : 1, busy = 3 - idle;
+    from_pod(idle, WIRE_BYE);
+    message.bye.token = tokens[idle];
+    deliver(idle);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_FORGET, idle, 0));
+    ck_assert_ptr_null(action_of(SCHED_ACTION_FINISH, 0, 0));
+    from_pod(busy, WIRE_BYE);
+    message.bye.token = tokens[busy];
+    strcpy(message.bye.text, "stopped by the user");
+    deliver(busy);
+    ck_assert_ptr_nonnull(strstr(end_text(), "left with work unfinished: stopped by the user"));
+}
+END_TEST
+
+typedef enum Stale { STALE_TOKEN, STALE_SEQ, STALE_JOB, STALE_EPOCH, STALE_COUNT } Stale;
+
+START_TEST(what_is_not_this_session_is_not_believed) {
+    config.nodes = 1;
+    begin();
+    join_and_prove(1);
+    pod_state(1, POD_READY, 0, 0xf);
+    if (_i == STALE_TOKEN)
+        message.pod_state.token++;
+    if (_i == STALE_SEQ)
+        message.header.seq = 1;
+    if (_i == STALE_JOB)
+        message.header.job_id[5]++;
+    if (_i == STALE_EPOCH)
+        message.header.sched_epoch++;
+    deliver(1);
+    ck_assert_uint_eq(sched_units_done(core), 0);
+}
+END_TEST
+
+START_TEST(a_repeated_state_counts_once) {
+    config.nodes = 1;
+    begin();
+    join_and_prove(1);
+    for (int i = 0; i < 5; i++) {
+        pod_state(1, POD_READY, 0, 1);
+        deliver(1);
+    }
+    ck_assert_uint_eq(sched_units_done(core), 1);
+}
+END_TEST
+
+START_TEST(an_unknown_connection_is_asked_who_it_is) {
+    begin();
+    join_and_prove(1);
+    pod_state(1, POD_READY, 0, 0);
+    deliver(77);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_SEND, 77, WIRE_WHO));
+    hello(1); /* the same incarnation over another connection is the same pod */
+    deliver(77);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_SEND, 77, WIRE_WELCOME));
+    ck_assert_uint_eq(sched_pod_count(core), 1);
+}
+END_TEST
+
+START_TEST(the_user_may_stop_it) {
+    begin();
+    join_and_prove(1);
+    step((SchedEvent){.kind = SCHED_EVENT_STOP, .text = "the user"});
+    ck_assert_int_eq(state_for(1)->phase, SCHED_OVER);
+    ck_assert_int_eq(state_for(1)->exit_code, 1);
+    ck_assert_str_eq(end_text(), "stopped by the user");
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("sched_core");
+    TCase *cases = tcase_create("core");
+    tcase_add_checked_fixture(cases, setup, teardown);
+    tcase_add_test(cases, begins_when_nobody_has_come_for_the_window);
+    tcase_add_test(cases, begins_with_the_nodes_asked_for);
+    tcase_add_test(cases, names_who_came_when_not_enough_did);
+    tcase_add_test(cases, says_that_nobody_came);
+    tcase_add_test(cases, lanes_are_round_robin);
+    tcase_add_loop_test(cases, every_unit_is_dealt_once, 0, 13);
+    tcase_add_test(cases, a_late_pod_gets_what_is_not_started);
+    tcase_add_test(cases, publishes_after_every_flush_and_ends_well);
+    tcase_add_test(cases, says_why_publishing_failed);
+    tcase_add_test(cases, refuses_another_build_with_both_ids);
+    tcase_add_loop_test(cases, refuses_whom_it_cannot_take, 0, sizeof refused / sizeof refused[0]);
+    tcase_add_test(cases, takes_a_range_of_protocols_that_holds_ours);
+    tcase_add_loop_test(cases, a_pod_that_sees_other_files_ends_the_job, 0, sizeof differences / sizeof differences[0]);
+    tcase_add_test(cases, a_silent_pod_is_dead);
+    tcase_add_test(cases, a_pod_that_stands_still_has_failed);
+    tcase_add_test(cases, a_pod_that_fails_says_why);
+    tcase_add_test(cases, goodbye_with_work_fails_the_job_and_without_does_not);
+    tcase_add_loop_test(cases, what_is_not_this_session_is_not_believed, 0, STALE_COUNT);
+    tcase_add_test(cases, a_repeated_state_counts_once);
+    tcase_add_test(cases, an_unknown_connection_is_asked_who_it_is);
+    tcase_add_test(cases, the_user_may_stop_it);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
