@@ -19,7 +19,7 @@ fi
 
 root=$work/root
 mkdir -p "$root/lib64" "$root/tmp"
-ldd "$work/add" | sed -n 's/.*\(\/[^ ]*\/\(libc\.so\.6\|ld-linux-x86-64\.so\.2\)\) .*/\1/p' >"$work/libraries"
+ldd "$work/add" | awk '$2 == "=>" { print $3 } $1 ~ /^\/.*ld-linux/ { print $1 }' >"$work/libraries"
 while read -r library; do
     cp -L "$library" "$root/lib64"
 done <"$work/libraries"
