@@ -24,44 +24,44 @@ static int tensor_rank(const Split *split, const Access *access) {
 static void refuse_other(Split *split, const Access *access, int k) {
     const AxisAccess *axis = &access->axes[k];
     const IrValue *offset = access->op->operands.items[1 + k];
-    const char *form = split_dim_text(split, axis->offset);
-    const char *step = axis->extent ? split_dim_text(split, axis->extent) : axis->step ? split_dim_text(split, axis->step) : "1";
+    const char *name = param_name(split, access->param), *form = form_text(split, axis->offset);
     int along = axis->axis >= 0 ? axis->axis : __builtin_ctz(split->depends[offset->id]);
-    refuse(split,
-        &(Refusal){
-            .at = access->op->span,
-            .rule = split_text(split, "the access to axis %d of '%s' is none of grid, whole and halo", k, param_name(split, access->param)),
-            .other = offset->def ? offset->def->span : access->op->span,
-            .other_text = form[0] == '%' ? split_text(split, "the offset depends on '%s' here", block_names[along])
-                                         : split_text(split, "the offset is '%s'", form),
-            .node = split_text(split, "the access may start at any element of '%s'", param_name(split, access->param)),
-            .cluster = split_text(split, "the offset does not say which super-tile of '%s' a unit of work needs", param_name(split, access->param)),
-            .edit = axis->extent ? split_text(split, "write '%s * %s :+ %s'", block_names[along], step, step)
-                                 : split_text(split, "write '%s * %s + e' with e proved in [0, %s)", block_names[along], step, step),
-        });
+    const Dim *step = split->block[along].step ? split->block[along].step : axis->extent ? axis->extent : dim_int(split->context->dims, 1);
+    const char *own = own_offset(split, along, step), *extent = split_dim_text(split, step);
+    const char *edit =
+        axis->extent ? split_text(split, "write '%s :+ %s'", own, extent) : split_text(split, "write '%s + e' with e proved in [0, %s)", own, extent);
+    refuse(split, &(Refusal){
+                      .at = access->op->span,
+                      .rule = split_text(split, "the access to axis %d of '%s' is none of grid, whole and halo", k, name),
+                      .other = offset->def ? offset->def->span : access->op->span,
+                      .other_text = form ? split_text(split, "the offset is '%s'", form)
+                                         : split_text(split, "the offset depends on '%s' here", block_names[along]),
+                      .node = split_text(split, "the access may start at any element of '%s'", name),
+                      .cluster = split_text(split, "the offset does not say which super-tile of '%s' a unit of work needs", name),
+                      .edit = !axis->extent && step == dim_int(split->context->dims, 1) ? split_text(split, "write '%s'", own) : edit,
+                  });
 }
 
 /* The offset leaves the tile that ctx.block names: into the neighbouring super-tile where the axis is split. */
 static void refuse_shifted(Split *split, const Access *access, int k) {
     const AxisAccess *axis = &access->axes[k];
-    const char *name = param_name(split, access->param), *along = block_names[axis->axis];
-    const char *own = split_text(split, "%s * %s", along, split_dim_text(split, axis->step));
+    const char *name = param_name(split, access->param), *form = form_text(split, axis->offset);
+    const char *own = own_offset(split, axis->axis, axis->step);
     const Access *other = split->axis_access[access->param * PHB_MAX_RANK + k];
     bool is_store = access->op->kind == OP_STORE;
-    refuse(split, &(Refusal){
-                      .at = access->op->span,
-                      .rule = split_text(split, "'%s' is accessed at two super-tile coordinates in one unit of work", name),
-                      .other = other ? other->op->span : access->op->operands.items[1 + k]->def->span,
-                      .other_text = other ? split_text(split, "axis %d is accessed at '%s' here, and at '%s' there", k, own,
-                                                split_dim_text(split, axis->offset))
-                                          : split_text(split, "the offset is '%s', which is not proved to stay in the tile at '%s'",
-                                                split_dim_text(split, axis->offset), own),
-                      .node = split_text(split, "'%s' is one tensor, and a slice may start anywhere in it", name),
-                      .cluster = split_text(
-                          split, "a unit of work holds one super-tile of '%s' along axis %d, and this slice also reaches the next one", name, k),
-                      .edit = is_store ? split_text(split, "store at '%s'", own)
-                                       : split_text(split, "declare '@halo(%s = w)' with the width w that the offset needs", name),
-                  });
+    refuse(split,
+        &(Refusal){
+            .at = access->op->span,
+            .rule = split_text(split, "'%s' is accessed at two super-tile coordinates in one unit of work", name),
+            .other = other ? other->op->span : access->op->operands.items[1 + k]->def->span,
+            .other_text = other ? split_text(split, "axis %d is accessed at '%s' here, and at '%s' there", k, own, form ? form : "another offset")
+                                : split_text(split, "the offset is not proved to stay in the tile at '%s'", own),
+            .node = split_text(split, "'%s' is one tensor, and a slice may start anywhere in it", name),
+            .cluster =
+                split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, and this slice also reaches the next one", name, k),
+            .edit = is_store ? split_text(split, "store at '%s'", own)
+                             : split_text(split, "declare '@halo(%s = w)' with the width w that the offset needs", name),
+        });
 }
 
 static void refuse_step(Split *split, const Access *access, int k) {
@@ -84,7 +84,7 @@ static void refuse_step(Split *split, const Access *access, int k) {
 static void refuse_disagreement(Split *split, const Access *access, int k, const Access *other) {
     const AxisAccess *here = &access->axes[k], *there = &other->axes[k];
     const char *name = param_name(split, access->param);
-    const char *follows = here->kind == ACCESS_WHOLE ? "no axis of ctx.block" : block_names[here->axis];
+    const char *follows = here->kind == ACCESS_WHOLE ? "no axis of ctx.block" : split_text(split, "'%s'", block_names[here->axis]);
     refuse(split,
         &(Refusal){
             .at = access->op->span,
@@ -123,8 +123,6 @@ static void find_steps(Split *split) {
         const Access *access = &split->accesses.items[i];
         for (int k = 0; k < tensor_rank(split, access); k++) {
             const AxisAccess *axis = &access->axes[k];
-            if (axis->kind == ACCESS_OTHER)
-                refuse_other(split, access, k);
             if (axis->kind != ACCESS_GRID && axis->kind != ACCESS_SHIFTED)
                 continue;
             BlockAxis *block = &split->block[axis->axis];
@@ -155,22 +153,20 @@ static void map_axes(Split *split) {
     }
 }
 
-/* A tensor axis that is split by one access is so by all. */
+/* Every access is of one of the kinds, and a tensor axis that is split by one access is so by all. */
 static void check_agreement(Split *split) {
     for (int i = 0; i < split->accesses.count; i++) {
         const Access *access = &split->accesses.items[i];
         for (int k = 0; k < tensor_rank(split, access); k++) {
             const AxisAccess *axis = &access->axes[k];
             int at = access->param * PHB_MAX_RANK + k;
-            if (axis->kind == ACCESS_SHIFTED) {
-                if (split->block[axis->axis].split)
-                    refuse_shifted(split, access, k);
-                else
-                    refuse_other(split, access, k);
-            } else if (axis->kind != ACCESS_OTHER && split->grid_axis[at] >= 0 && split->block[split->grid_axis[at]].split &&
-                       axis->axis != split->grid_axis[at]) {
+            bool is_split = split->grid_axis[at] >= 0 && split->block[split->grid_axis[at]].split;
+            if (axis->kind == ACCESS_SHIFTED && split->block[axis->axis].split)
+                refuse_shifted(split, access, k);
+            else if (axis->kind == ACCESS_SHIFTED || axis->kind == ACCESS_OTHER)
+                refuse_other(split, access, k);
+            else if (is_split && axis->axis != split->grid_axis[at])
                 refuse_disagreement(split, access, k, split->axis_access[at]);
-            }
         }
     }
 }
@@ -300,8 +296,6 @@ static void check_split_grid(Split *split, int axis) {
     Context *context = split->context;
     const BlockAxis *block = &split->block[axis];
     const Dim *extent = split->result->grid[axis].extent;
-    if (!extent)
-        return; /* only refused accesses follow the axis */
     if (!grid_covers(split, axis, extent, block->step)) {
         const char *count = split_text(split, "ceildiv(%s, %s)", split_dim_text(split, extent), split_dim_text(split, block->step));
         refuse_grid(split, axis, split_text(split, "as many would run in every super-tile, where '%s' are needed", count),
@@ -426,6 +420,25 @@ static void fill_tensors(Split *split) {
     }
 }
 
+/* In stages, since what one stage refuses makes no sense to the next. False after an error. */
+static bool check_cluster(Split *split) {
+    Diag *diag = split->context->diag;
+    int errors = diag_error_count(diag);
+    find_steps(split);
+    map_axes(split);
+    check_agreement(split);
+    if (diag_error_count(diag) > errors)
+        return false;
+    check_extents(split);
+    check_search_dims(split);
+    check_outputs(split);
+    if (diag_error_count(diag) > errors)
+        return false;
+    check_grid(split);
+    check_requires(split);
+    return diag_error_count(diag) == errors;
+}
+
 static ClusterKernel *split_kernel(Context *context, const IrKernel *source) {
     Arena *arena = context->arena;
     Split split = {.context = context, .kernel = NEW(arena, IrKernel), .result = NEW(arena, ClusterKernel)};
@@ -437,20 +450,8 @@ static ClusterKernel *split_kernel(Context *context, const IrKernel *source) {
     for (int i = 0; i < axis_count; i++)
         split.grid_axis[i] = -1;
     affine_analyse(&split);
-    if (source->signature.has_cluster) {
-        int errors = diag_error_count(context->diag);
-        find_steps(&split);
-        map_axes(&split);
-        check_agreement(&split);
-        check_extents(&split);
-        check_search_dims(&split);
-        if (diag_error_count(context->diag) == errors) {
-            check_outputs(&split);
-            check_grid(&split);
-            check_requires(&split);
-        }
-    }
-    check_values(&split);
+    if (!source->signature.has_cluster || check_cluster(&split))
+        check_values(&split);
     fill_tensors(&split);
     return split.result;
 }

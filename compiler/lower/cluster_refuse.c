@@ -18,6 +18,22 @@ const char *split_dim_text(Split *split, const Dim *dim) {
     return result;
 }
 
+static bool is_readable(const Dim *form) {
+    if (form->kind == PHB_EXPR_DIM)
+        return form->name[0] != '%';
+    return (!form->a || is_readable(form->a)) && (!form->b || is_readable(form->b));
+}
+
+const char *form_text(Split *split, const Dim *form) {
+    return is_readable(form) ? split_dim_text(split, form) : NULL;
+}
+
+const char *own_offset(Split *split, int axis, const Dim *step) {
+    if (step == dim_int(split->context->dims, 1))
+        return block_names[axis];
+    return split_text(split, "%s * %s", block_names[axis], split_dim_text(split, step));
+}
+
 void refuse(Split *split, const Refusal *refusal) {
     Diag *diag = split->context->diag;
     diag_error(diag, refusal->at, "%s", refusal->rule);

@@ -163,26 +163,35 @@ static Span value_span(const IrValue *value, Span otherwise) {
     return value->def && value->def->span.line ? value->def->span : otherwise;
 }
 
+static const char *position_edit(Split *split, const Misuse *misuse) {
+    const Dim *step = split->block[misuse->axis].step;
+    int at = next_on_axis(split, misuse->axis, 0);
+    if (at < 0)
+        return split_text(split, "index a tensor by '%s' and add 'origin' of that axis", block_names[misuse->axis]);
+    const char *origin = origin_at(split, at)->name, *of_axis = origin + sizeof "origin" - 1;
+    if (misuse->kind == MISUSE_GRID)
+        return split_text(split, "write 'ceildiv(whole%s, %s)'", of_axis, split_dim_text(split, step));
+    const char *global = split_text(split, "%s + %s", origin, own_offset(split, misuse->axis, step));
+    if (op_info[misuse->op->kind].traits & TRAIT_COMPARE)
+        return split_text(split, "compare '%s', with 'whole%s' where the edge is meant", global, of_axis);
+    return split_text(split, "write '%s'", global);
+}
+
 static void report_position(Split *split, const Misuse *misuse) {
     const char *name = misuse->kind == MISUSE_BLOCK ? block_names[misuse->axis] : grid_names[misuse->axis];
-    const char *form = split_dim_text(split, split->forms[misuse->value->id]);
-    int at = next_on_axis(split, misuse->axis, 0);
-    const char *edit = split_text(split, "index a tensor by '%s' and add 'origin' of that axis", block_names[misuse->axis]);
-    if (at >= 0 && misuse->kind == MISUSE_BLOCK)
-        edit = split_text(split, "write '%s + %s * %s'", origin_at(split, at)->name, name, split_dim_text(split, split->block[misuse->axis].step));
-    else if (at >= 0)
-        edit = split_text(split, "write 'ceildiv(whole%s, %s)'", origin_at(split, at)->name + sizeof "origin" - 1,
-            split_dim_text(split, split->block[misuse->axis].step));
-    refuse(split, &(Refusal){
-                      .at = misuse->op->span,
-                      .rule = split_text(split,
-                          "a value that depends on '%s' stands outside subscripts, and is not a sum or comparison with the axis it indexes", name),
-                      .other = value_span(misuse->value, misuse->op->span),
-                      .other_text = form[0] == '%' ? "the value comes from here" : split_text(split, "it is '%s'", form),
-                      .node = split_text(split, "'%s' counts the CTAs of the whole problem", name),
-                      .cluster = split_text(split, "'%s' counts the CTAs of one super-tile, so the value would change with the super-tile", name),
-                      .edit = edit,
-                  });
+    const char *form = form_text(split, split->forms[misuse->value->id]);
+    const char *when = split->block[misuse->axis].split ? "" : " if its axis were split";
+    refuse(
+        split, &(Refusal){
+                   .at = misuse->op->span,
+                   .rule = split_text(
+                       split, "a value depends on '%s' other than by a sum with 'origin' or a comparison with 'extent' of the axis it indexes", name),
+                   .other = value_span(misuse->value, misuse->op->span),
+                   .other_text = form ? split_text(split, "it depends on '%s'", form) : "it depends on this",
+                   .node = split_text(split, "'%s' counts the CTAs of the whole problem", name),
+                   .cluster = split_text(split, "'%s' counts those of one super-tile, so the value would change with the super-tile%s", name, when),
+                   .edit = position_edit(split, misuse),
+               });
 }
 
 static void report_dim(Split *split, const Misuse *misuse) {
