@@ -1,8 +1,7 @@
 #include "runtime/net/task.h"
+#include "runtime/thread.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -29,10 +28,11 @@ Task *task_start(TaskRun *run, void *context, Error *error) {
     task->run = run;
     task->context = context;
     task->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (task->fd >= 0 && pthread_create(&task->thread, NULL, task_main, task) == 0)
+    if (task->fd < 0)
+        error_errno(error, "cannot make an event descriptor");
+    else if (thread_start(&task->thread, "task", task_main, task, error))
         return task;
-    error_errno(error, "cannot start a thread");
-    if (task->fd >= 0)
+    else
         close(task->fd);
     free(task);
     return NULL;
