@@ -394,6 +394,8 @@ static void read_attribute(Reader *r, Line *line) {
     case ATTR_CONST:
         line->negative = accept(r, "-");
         line->constant = r->token;
+        if (r->token.kind != IR_TOKEN_INT && r->token.kind != IR_TOKEN_FLOAT && r->token.kind != IR_TOKEN_WORD)
+            fail_expected(r, "a constant");
         advance(r);
         break;
     case ATTR_DIM:
