@@ -181,7 +181,7 @@ static void set_launch(Checker *checker, const Attr *attr) {
     static const struct {
         const char *what;
         int64_t most;
-    } limits[] = {{"the threads of a CTA", 1024}, {"the blocks of a multiprocessor", 32}, {"the registers of a thread", 255}};
+    } limits[] = {{"the number of threads", 1024}, {"the number of blocks", 32}, {"the number of registers", 255}};
     Signature *signature = checker->signature;
     int64_t *const fields[] = {&signature->launch_threads, &signature->launch_min_blocks, &signature->launch_max_regs};
     if (!has_positional(checker, attr, 1, 3))
@@ -239,8 +239,7 @@ static void add_require(Checker *checker, const Attr *attr) {
         if (!cond)
             continue;
         if (dim_is_static(checker, cond) && leaf_ask(checker, &cond, 1, is_true, NULL) == LEAF_NEVER)
-            diag_error(context->diag, arg->span, "no value of the search dims fulfils this%s",
-                checker->signature->require.count ? " and the conditions before it" : "");
+            diag_error(context->diag, arg->span, "no values of the search dims fulfil this");
         else
             vec_push(context->arena, &checker->signature->require, (Require){cond, arg->span});
     }
@@ -281,8 +280,9 @@ static void set_fastmath(Checker *checker, const Attr *attr) {
 static void error_unknown_attribute(Checker *checker, const Attr *attr) {
     Names names = {0};
     for (int i = 0; i < ATTRIBUTE_COUNT; i++)
-        vec_push(checker->context->arena, &names, attributes[i].name);
-    diag_error(checker->context->diag, attr->span, "unknown attribute '@%s'%s", attr->name, suggestion(checker, attr->name, &names));
+        vec_push(checker->context->arena, &names, arena_printf(checker->context->arena, "@%s", attributes[i].name));
+    const char *name = arena_printf(checker->context->arena, "@%s", attr->name);
+    diag_error(checker->context->diag, attr->span, "unknown attribute '%s'%s", name, suggestion(checker, name, &names));
 }
 
 /* The attribute before `index` with the same name; NULL: none. */

@@ -258,6 +258,10 @@ static void error_unknown_function(Checker *checker, const Expr *callee) {
         error_unsupported(checker, callee->span, arena_printf(checker->context->arena, "'%s' is", callee->text));
         return;
     }
+    if (strcmp(callee->text, "range") == 0) {
+        diag_error(checker->context->diag, callee->span, "'range' stands in a 'for' alone");
+        return;
+    }
     Names names = {0};
     for (int i = 1; i < BUILTIN_COUNT; i++)
         if (builtins[i].text[0] && !strchr(builtins[i].text, '.'))
@@ -294,6 +298,8 @@ void check_call(Checker *checker, Expr *call) {
     if (builtin == BUILTIN_NONE) {
         if (!find_decl(checker->ast, callee->text, false)) /* the fn itself is reported where it stands */
             error_unknown_function(checker, callee);
+        for (int i = 0; i < call->args.count; i++)
+            check_expr(checker, call->args.items[i]);
         return;
     }
     if (builtins[builtin].kind == POSITION) {

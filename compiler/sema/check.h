@@ -91,7 +91,7 @@ Expr *literal_settle(Checker *checker, Expr *expr);
 typedef enum LeafAnswer { LEAF_ALWAYS, LEAF_SOMETIMES, LEAF_NEVER } LeafAnswer;
 typedef bool LeafPredicate(const int64_t *values, int count);
 
-/* Whether `holds` is true of the values of `dims` for the assignments of the leaf's search dims that @require admits. A dim without a value
+/* Whether `holds` is true of the values of `dims` for the assignments of the leaf's search dims, before @require. A dim without a value
  * (overflow, division by zero) does not hold. *failure, where not NULL, is set to the first assignment that does not hold: " where BLOCK is 16", or
  * "" where no search dim is mentioned. The dims mention search dims alone. */
 LeafAnswer leaf_ask(Checker *checker, const Dim *const *dims, int count, LeafPredicate *holds, const char **failure);

@@ -95,14 +95,10 @@ static const Dim *resolve_name(Checker *checker, Expr *expr, unsigned allowed) {
         return dim_name(context->dims, symbol->name);
     if (symbol->kind == SYMBOL_DIM && (allowed & DIM_SYMBOLIC))
         return dim_name(context->dims, symbol->name);
-    if (symbol->kind == SYMBOL_LET && symbol->value && symbol->value->dim && (allowed & DIM_SEARCH) &&
-        ((allowed & DIM_SYMBOLIC) || dim_is_static(checker, symbol->value->dim)))
+    if (symbol->kind == SYMBOL_LET && symbol->value && symbol->value->dim && dim_is_static(checker, symbol->value->dim))
         return symbol->value->dim;
     if (symbol->kind == SYMBOL_DIM)
-        diag_error(
-            context->diag, expr->span, "'%s' is a symbolic dim; integers%s stand here", symbol->name, allowed & DIM_SEARCH ? " and search dims" : "");
-    else if (symbol->kind == SYMBOL_SEARCH_DIM)
-        diag_error(context->diag, expr->span, "'%s' is a search dim; integers stand here", symbol->name);
+        diag_error(context->diag, expr->span, "'%s' is a symbolic dim; integers and search dims stand here", symbol->name);
     else
         diag_error(context->diag, expr->span, "'%s' is not a dim", symbol->name);
     diag_note(context->diag, symbol->span, "'%s' is declared here", symbol->name);
@@ -174,6 +170,10 @@ static const Dim *resolve_unary(Checker *checker, Expr *expr, unsigned allowed) 
 static const Dim *resolve_leaf(Checker *checker, Expr *expr, unsigned allowed) {
     if (allowed & DIM_CONDITION)
         return fail(checker, expr->span, "expected a condition, such as 'C <= BC'");
+    if (allowed == 0 && expr->kind != EXPR_INT) {
+        diag_error(checker->context->diag, expr->span, "expected an integer constant, found '%s'", expr_text(checker, expr));
+        return NULL;
+    }
     switch (expr->kind) {
     case EXPR_INT:
         if (expr->int_value <= INT64_MAX)
@@ -190,8 +190,7 @@ static const Dim *resolve_leaf(Checker *checker, Expr *expr, unsigned allowed) {
     default:
         return fail(checker, expr->span,
             allowed & DIM_SYMBOLIC ? "an expression over dims is made of integers, search dims and symbolic dims"
-            : allowed & DIM_SEARCH ? "what is static is made of integers and search dims"
-                                   : "expected an integer");
+                                   : "what is static is made of integers and search dims");
     }
 }
 

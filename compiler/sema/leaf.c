@@ -8,18 +8,18 @@
 #define LEAF_MAX_ASSIGNMENTS (1 << 20) /* looked at for one question; no shape comes near */
 
 typedef struct Assignment {
+    DimPool *pool;
     const SearchDim *dims[LEAF_MAX_DIMS];
     int at[LEAF_MAX_DIMS]; /* index into the leaf's set */
     int count;
 } Assignment;
 
-static bool assignment_find(const Assignment *assignment, const char *name, int64_t *value) {
+static const Dim *assigned(void *context, const char *name) {
+    const Assignment *assignment = context;
     for (int i = 0; i < assignment->count; i++)
-        if (assignment->dims[i]->name == name) {
-            *value = assignment->dims[i]->leaf.items[assignment->at[i]];
-            return true;
-        }
-    return false;
+        if (assignment->dims[i]->name == name)
+            return dim_int(assignment->pool, assignment->dims[i]->leaf.items[assignment->at[i]]);
+    return NULL;
 }
 
 /* The last dim turns fastest. False: that was the last assignment. */
@@ -32,92 +32,18 @@ static bool assignment_next(Assignment *assignment) {
     return false;
 }
 
-static bool ceil_quotient(int64_t a, int64_t b, int64_t *value) {
-    int64_t quotient = a / b;
-    *value = quotient + (a % b != 0 && (a < 0) == (b < 0));
-    return true;
-}
-
-static bool eval(const Dim *dim, const Assignment *assignment, int64_t *value) {
-    int64_t a, b = 0;
-    if (dim->kind == PHB_EXPR_INT)
-        return dim_is_int(dim, value);
-    if (dim->kind == PHB_EXPR_DIM)
-        return assignment_find(assignment, dim->name, value);
-    if (dim->kind == PHB_EXPR_EXTENT || !eval(dim->a, assignment, &a) || (dim->b && !eval(dim->b, assignment, &b)))
-        return false;
-    bool divides = b != 0 && !(a == INT64_MIN && b == -1);
-    switch (dim->kind) {
-    case PHB_EXPR_ADD:
-        return !__builtin_add_overflow(a, b, value);
-    case PHB_EXPR_SUB:
-        return !__builtin_sub_overflow(a, b, value);
-    case PHB_EXPR_MUL:
-        return !__builtin_mul_overflow(a, b, value);
-    case PHB_EXPR_DIV:
-        *value = divides ? a / b : 0;
-        return divides;
-    case PHB_EXPR_MOD:
-        *value = divides ? a % b : 0;
-        return divides;
-    case PHB_EXPR_CEILDIV:
-        return divides && ceil_quotient(a, b, value);
-    case PHB_EXPR_MIN:
-        *value = a < b ? a : b;
-        return true;
-    case PHB_EXPR_MAX:
-        *value = a > b ? a : b;
-        return true;
-    case PHB_EXPR_EQ:
-        *value = a == b;
-        return true;
-    case PHB_EXPR_NE:
-        *value = a != b;
-        return true;
-    case PHB_EXPR_LT:
-        *value = a < b;
-        return true;
-    case PHB_EXPR_LE:
-        *value = a <= b;
-        return true;
-    case PHB_EXPR_AND:
-        *value = a && b;
-        return true;
-    case PHB_EXPR_OR:
-        *value = a || b;
-        return true;
-    case PHB_EXPR_NOT:
-        *value = !a;
-        return true;
-    default:
-        return false;
-    }
-}
-
-static bool mentions_any(const Dim *dim, const Assignment *assignment) {
-    for (int i = 0; i < assignment->count; i++)
-        if (dim_mentions(dim, assignment->dims[i]->name))
-            return true;
-    return false;
+static bool eval(const Dim *dim, Assignment *assignment, int64_t *value) {
+    const Dim *number = dim_substitute(assignment->pool, dim, assigned, assignment);
+    return number && dim_is_int(number, value);
 }
 
 static void add_mentioned(Checker *checker, Assignment *assignment, const Dim *dim) {
     const Signature *signature = checker->signature;
     for (int i = 0; i < signature->search.count; i++) {
         const SearchDim *search = &signature->search.items[i];
-        int64_t unused;
-        if (assignment->count < LEAF_MAX_DIMS && dim_mentions(dim, search->name) && !assignment_find(assignment, search->name, &unused))
+        if (assignment->count < LEAF_MAX_DIMS && dim_mentions(dim, search->name) && !assigned(assignment, search->name))
             assignment->dims[assignment->count++] = search;
     }
-}
-
-static bool is_admitted(const Checker *checker, const Assignment *assignment) {
-    for (int i = 0; i < checker->signature->require.count; i++) {
-        int64_t holds;
-        if (eval(checker->signature->require.items[i].cond, assignment, &holds) && !holds)
-            return false;
-    }
-    return true;
 }
 
 static const char *describe(Checker *checker, const Assignment *assignment) {
@@ -132,18 +58,11 @@ static const char *describe(Checker *checker, const Assignment *assignment) {
 }
 
 LeafAnswer leaf_ask(Checker *checker, const Dim *const *dims, int count, LeafPredicate *holds, const char **failure) {
-    Assignment assignment = {0};
+    Assignment assignment = {.pool = checker->context->dims};
     for (int i = 0; i < count; i++)
         add_mentioned(checker, &assignment, dims[i]);
-    for (int i = 0; i < checker->signature->require.count; i++) {
-        const Dim *cond = checker->signature->require.items[i].cond;
-        if (mentions_any(cond, &assignment))
-            add_mentioned(checker, &assignment, cond);
-    }
     int held = 0, failed = 0, looked_at = 0;
     do {
-        if (!is_admitted(checker, &assignment))
-            continue;
         int64_t values[2 * PHB_MAX_RANK];
         bool has_values = count <= 2 * PHB_MAX_RANK;
         for (int i = 0; has_values && i < count; i++)
@@ -174,13 +93,9 @@ bool dim_is_always(Checker *checker, const Dim *dim, int64_t value) {
 }
 
 bool dims_are_equal(Checker *checker, const Dim *a, const Dim *b, const char **failure) {
-    if (a == b)
+    if (signature_dims_equal(checker->signature, checker->context->dims, a, b))
         return true;
-    int64_t left, right;
-    if (dim_is_int(a, &left) && dim_is_int(b, &right)) {
-        if (failure)
-            *failure = "";
-        return false;
-    }
-    return leaf_ask(checker, (const Dim *const[]){a, b}, 2, both_equal, failure) == LEAF_ALWAYS;
+    if (failure)
+        leaf_ask(checker, (const Dim *const[]){a, b}, 2, both_equal, failure);
+    return false;
 }

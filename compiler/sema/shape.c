@@ -24,7 +24,7 @@ const Type *shape_join(Checker *checker, Span span, const char *what, const Type
         } else if (is_one(checker, right)) {
             dims[axis] = left;
         } else {
-            diag_error(checker->context->diag, span, "%s: the shapes of '%s' and '%s' do not agree%s", what, type_text(checker, a),
+            diag_error(checker->context->diag, span, "'%s' meets '%s' and '%s', whose shapes do not agree%s", what, type_text(checker, a),
                 type_text(checker, b), failure);
             return type_poison(checker->context->types);
         }

@@ -59,15 +59,10 @@ static void check_name_target(Checker *checker, Expr *target) {
 }
 
 static void check_target(Checker *checker, Expr *target) {
-    if (target->kind == EXPR_NAME) {
+    if (target->kind == EXPR_NAME)
         check_name_target(checker, target);
-    } else if (target->kind == EXPR_INDEX) {
+    else
         check_slice(checker, target, true);
-    } else {
-        diag_error(
-            checker->context->diag, target->span, "cannot assign to '%s'; variables and slices of tensors are assigned", expr_text(checker, target));
-        target->type = type_poison(checker->context->types);
-    }
 }
 
 /* The type of `target op value` by the rules of the operator itself, checked on a binary expression whose left side stands for the target's old
@@ -88,7 +83,7 @@ static Expr *check_compound_value(Checker *checker, const Stmt *stmt) {
     if (type_is_poison(operation->type))
         return stmt->value;
     if (!dtype_stores(operation->type->scalar, target->scalar))
-        diag_error(context->diag, stmt->value->span, "'%s=' gives '%s', which a '%s' does not take without a conversion", binary_op_text(stmt->op),
+        diag_error(context->diag, stmt->value->span, "'%s=' gives '%s', which '%s' does not take without a conversion", binary_op_text(stmt->op),
             dtype_name(operation->type->scalar), dtype_name(target->scalar));
     else
         shape_broadcasts(checker, stmt->value->span, operation->type, target);

@@ -93,6 +93,30 @@ bool type_is_value(const Type *type) {
     return type->kind == TYPE_SCALAR || type->kind == TYPE_TILE;
 }
 
+static bool all_positive(const int64_t *values, int count) {
+    return count == 1 && values[0] >= 1;
+}
+
+/* One extent of a declared type; NULL after an error. */
+static const Dim *resolve_extent(Checker *checker, Expr *expr, unsigned allowed) {
+    const char *failure = "";
+    const Dim *dim = dim_resolve(checker, expr, allowed);
+    if (!dim || !dim_is_static(checker, dim) || leaf_ask(checker, &dim, 1, all_positive, &failure) == LEAF_ALWAYS)
+        return dim;
+    diag_error(checker->context->diag, expr->span, "an extent is at least 1; this one is not%s", failure);
+    return NULL;
+}
+
+static bool has_countable_bytes(const Dim *const *dims, int rank, PhbDType scalar) {
+    int64_t bytes = dtype_bits(scalar) / 8;
+    for (int i = 0; i < rank; i++) {
+        int64_t extent;
+        if (dim_is_int(dims[i], &extent) && __builtin_mul_overflow(bytes, extent, &bytes))
+            return false;
+    }
+    return true;
+}
+
 static const Type *resolve_shaped(Checker *checker, const TypeExpr *type_expr, const char *kind, int most, unsigned allowed) {
     const Type *poison = type_poison(checker->context->types);
     const Dim *dims[PHB_MAX_RANK];
@@ -103,18 +127,15 @@ static const Type *resolve_shaped(Checker *checker, const TypeExpr *type_expr, c
     }
     bool resolved = true;
     for (int i = 0; i < rank; i++) {
-        Expr *expr = type_expr->dims.items[i];
-        int64_t value;
-        dims[i] = dim_resolve(checker, expr, allowed);
-        if (!dims[i]) {
-            resolved = false;
-        } else if (dim_is_int(dims[i], &value) && value < 1) {
-            diag_error(checker->context->diag, expr->span, "an extent is at least 1, found %lld", (long long)value);
-            resolved = false;
-        }
+        dims[i] = resolve_extent(checker, type_expr->dims.items[i], allowed);
+        resolved = resolved && dims[i];
     }
     if (!resolved || (type_expr->kind == TYPE_TILE && !shape_check_tile(checker, type_expr->span, dims, rank)))
         return poison;
+    if (!has_countable_bytes(dims, rank, type_expr->scalar)) {
+        diag_error(checker->context->diag, type_expr->span, "this %s has more than 2^63-1 bytes", kind);
+        return poison;
+    }
     return type_shaped(checker->context->types, type_expr->kind, type_expr->scalar, rank, dims);
 }
 
