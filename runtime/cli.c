@@ -1,8 +1,11 @@
 /* phb_main: what a produced executable does with its command line. */
 #include "runtime/cli.h"
+#include "runtime/pod/server.h"
 #include "runtime/sched/sched.h"
+#include "runtime/sched/server.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
 
@@ -38,12 +41,14 @@ static const char *base_name(const char *path) {
 
 static int print_help(const PhbProgram *program, const char *name) {
     printf("usage: %s [options] job.json\n"
+           "       %s --role=sched [options] job.json\n"
+           "       %s --role=pod [options]\n"
            "       %s --check job.json\n"
            "       %s --plan job.json [--nodes=N] [--memory=BYTES] [--format=text|json|dot]\n\n"
            "Runs a job on the kernels of %s. Exit: 0 the outputs are in place; 1 the job failed and the old outputs are untouched; 2 the command "
            "line or\n"
            "the job file is wrong.\n\n",
-        name, name, name, program->file);
+        name, name, name, name, name, program->file);
     cli_print_options(stdout);
     putchar('\n');
     info_print_text(program, stdout);
@@ -88,6 +93,40 @@ static RunOptions run_options(const CommandLine *line) {
     };
 }
 
+static int serve(Job *job, const CommandLine *line) {
+    const OptionValue *values = line->values;
+    RunOptions run = run_options(line);
+    ServeOptions options = {
+        .listen = values[OPTION_LISTEN].text,
+        .nodes = (int)values[OPTION_NODES].number,
+        .join_window_ms = values[OPTION_JOIN_WINDOW].given ? (int)values[OPTION_JOIN_WINDOW].number : 2000,
+        .join_timeout_ms = values[OPTION_JOIN_TIMEOUT].given ? (int)values[OPTION_JOIN_TIMEOUT].number : 60000,
+        .deadline_ms = values[OPTION_DEADLINE].given ? (int)values[OPTION_DEADLINE].number : 10000,
+        .insecure = values[OPTION_INSECURE].given,
+        .leaf = run.leaf,
+        .progress = run.progress,
+        .log = run.log,
+        .keep_staging = run.keep_staging,
+    };
+    return sched_serve(job, &options);
+}
+
+static int be_pod(const PhbProgram *program, const CommandLine *line) {
+    const OptionValue *values = line->values;
+    RunOptions run = run_options(line);
+    PodServeOptions options = {
+        .sched = values[OPTION_SCHEDULER].given ? values[OPTION_SCHEDULER].text : getenv("PHOBOS_SCHED"),
+        .listen = values[OPTION_LISTEN].text,
+        .advertise = values[OPTION_ADVERTISE].text,
+        .node_name = values[OPTION_NODE_NAME].text,
+        .threads = run.threads,
+        .memory = run.memory,
+        .insecure = values[OPTION_INSECURE].given,
+        .log = run.log,
+    };
+    return pod_serve(program, &options);
+}
+
 static int with_job(const PhbProgram *program, const CommandLine *line) {
     ErrorList errors = {0};
     Job *job = job_load(program, line->job, &errors);
@@ -108,6 +147,8 @@ static int with_job(const PhbProgram *program, const CommandLine *line) {
         int nodes = values[OPTION_NODES].given ? (int)values[OPTION_NODES].number : 1;
         int64_t memory = options.memory > 0 ? options.memory : machine_memory();
         code = finish_output(plan_print(job, nodes, memory, (PlanFormat)values[OPTION_FORMAT].number, stdout));
+    } else if (values[OPTION_ROLE].given) {
+        code = finish_output(serve(job, line));
     } else {
         for (int i = 0; i < job->kernel->tensor_count; i++)
             job->tensors[i].keep_staging = options.keep_staging;
@@ -143,6 +184,12 @@ int phb_main(const PhbProgram *program, int argc, char **argv) {
     if (line.values[OPTION_JOB_TEMPLATE].given) {
         job_print_template(program, stdout);
         return finish_output(EXIT_DONE);
+    }
+    if (line.values[OPTION_ROLE].given && line.values[OPTION_ROLE].number == ROLE_POD) {
+        if (line.job == NULL)
+            return be_pod(program, &line);
+        fprintf(stderr, "error: a pod takes no job file, found \"%s\": the scheduler tells it\n", line.job);
+        return EXIT_USAGE;
     }
     if (line.job != NULL)
         return with_job(program, &line);

@@ -11,10 +11,12 @@ typedef enum OptionId {
     OPTION_COUNT
 } OptionId;
 
+enum { ROLE_SCHED, ROLE_POD }; /* values of OPTION_ROLE */
+
 typedef struct OptionValue {
     bool given;
     const char *text; /* as written, NULL without a value; points into argv */
-    int64_t number;   /* COUNT, BYTES: the value; CHOICE: the index of the choice */
+    int64_t number;   /* COUNT, BYTES: the value; SECONDS: in milliseconds; CHOICE: the index of the choice */
 } OptionValue;
 
 typedef struct CommandLine {

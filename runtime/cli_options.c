@@ -1,5 +1,6 @@
 /* From argv to checked options, by the table in cli_options.def. */
 #include "runtime/cli.h"
+#include "runtime/net/socket.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@ typedef enum OptionKind {
     SECONDS,
     PERCENT,
     RATE,
-    ENDPOINT,
+    BIND,    /* an address to listen at */
+    CONNECT, /* an address to reach */
     DEVICE,
     CHOICE,
     OPTIONAL_CHOICE
@@ -72,12 +74,12 @@ static int choice_find(const char *choices, const char *text) {
     return -1;
 }
 
-static bool parse_real(const char *text, double least, double most, const char *suffix) {
+static bool parse_real(const char *text, double least, double most, const char *suffix, double *value) {
     char *end;
     if (*text < '0' || *text > '9')
         return false;
-    double value = strtod(text, &end);
-    return (*end == '\0' || strcmp(end, suffix) == 0) && value >= least && value <= most;
+    *value = strtod(text, &end);
+    return (*end == '\0' || strcmp(end, suffix) == 0) && *value >= least && *value <= most;
 }
 
 static bool parse_count(const char *text, int64_t *number) {
@@ -89,16 +91,6 @@ static bool parse_count(const char *text, int64_t *number) {
     return errno == 0 && *end == '\0' && *number >= 1 && *number <= 65536;
 }
 
-/* tcp://HOST:PORT, where the port may be "*". */
-static bool is_endpoint(const char *text) {
-    static const char prefix[] = "tcp://";
-    const char *colon = strrchr(text, ':');
-    int64_t port;
-    if (strncmp(text, prefix, sizeof prefix - 1) != 0 || colon < text + sizeof prefix)
-        return false;
-    return strcmp(colon + 1, "*") == 0 || (parse_count(colon + 1, &port) && port < 65536);
-}
-
 static bool is_device(const char *text) {
     int64_t index;
     if (strncmp(text, "cuda:", 5) == 0)
@@ -108,6 +100,8 @@ static bool is_device(const char *text) {
 
 /* What was expected, where the value is not it; else NULL. */
 static const char *check_value(const Option *option, OptionValue *value) {
+    double real;
+    Error error;
     switch (option->kind) {
     case FLAG:
     case MODE:
@@ -118,13 +112,18 @@ static const char *check_value(const Option *option, OptionValue *value) {
     case BYTES:
         return cli_parse_bytes(value->text, &value->number) ? NULL : "a size such as 4096, 512M or 2GiB";
     case SECONDS:
-        return parse_real(value->text, 0, 1e9, "s") ? NULL : "a number of seconds";
+        if (!parse_real(value->text, 0, 1e6, "s", &real))
+            return "a number of seconds";
+        value->number = (int64_t)(real * 1000);
+        return NULL;
     case PERCENT:
-        return parse_real(value->text, 0, 100, "%") ? NULL : "0% to 100%";
+        return parse_real(value->text, 0, 100, "%", &real) ? NULL : "0% to 100%";
     case RATE:
-        return parse_real(value->text, 1, 1e30, "") ? NULL : "a number such as 12.5e9";
-    case ENDPOINT:
-        return is_endpoint(value->text) ? NULL : "tcp://HOST:PORT";
+        return parse_real(value->text, 1, 1e30, "", &real) ? NULL : "a number such as 12.5e9";
+    case BIND:
+        return endpoint_check_bind(value->text, true, &error) ? NULL : "tcp://HOST:PORT, where the port may be *";
+    case CONNECT:
+        return endpoint_check_connect(value->text, &error) ? NULL : "tcp://HOST:PORT";
     case DEVICE:
         return is_device(value->text) ? NULL : "auto, cpu, cuda:K or simt";
     case CHOICE:
@@ -196,7 +195,7 @@ static unsigned mode_of(const CommandLine *line, ErrorList *errors) {
     if (values[OPTION_CHECK].given + values[OPTION_PLAN].given + values[OPTION_ROLE].given > 1)
         errors_add(errors, "--check, --plan and --role exclude each other");
     if (values[OPTION_ROLE].given)
-        return values[OPTION_ROLE].number == 0 ? SCHED : POD;
+        return values[OPTION_ROLE].number == ROLE_SCHED ? SCHED : POD;
     return values[OPTION_CHECK].given ? CHECK : values[OPTION_PLAN].given ? PLAN : RUN;
 }
 
@@ -216,6 +215,13 @@ static void check_places(const CommandLine *line, ErrorList *errors) {
     }
     if (line->values[OPTION_LEAF].given && line->values[OPTION_LEAF].number == LEAF_MEASURE)
         errors_add(errors, "--leaf=measure is not supported yet");
+    if (line->values[OPTION_ROLE].given && line->values[OPTION_ROLE].number > ROLE_POD)
+        errors_add(errors, "--role=%s is not supported yet", line->values[OPTION_ROLE].text);
+    Error error;
+    if (line->values[OPTION_LISTEN].given && !endpoint_check_bind(line->values[OPTION_LISTEN].text, line->values[OPTION_INSECURE].given, &error))
+        errors_add(errors, "--listen: %s", error.text);
+    if (line->values[OPTION_DEADLINE].given && line->values[OPTION_DEADLINE].number < 1000)
+        errors_add(errors, "--deadline: expected at least 1 second, found \"%s\"", line->values[OPTION_DEADLINE].text);
     const char *device = line->values[OPTION_DEVICE].text;
     if (device != NULL && choice_find("auto|cpu", device) < 0)
         errors_add(errors, "--device=%s is not supported yet", device);

@@ -187,6 +187,12 @@ void job_print_template(const PhbProgram *program, FILE *out); /* --job-template
 void info_print_text(const PhbProgram *program, FILE *out);    /* --info */
 void info_print_json(const PhbProgram *program, FILE *out);    /* --info=json */
 
+/* ---- outputs.c: the written tensors of a job, together ---- */
+
+bool outputs_stage(Job *job, bool keep_staging, Error *error);
+/* Checks that no input changed, brings every output to the disk, then renames them all: what can fail comes before the first rename. */
+bool outputs_publish(Job *job, Error *error);
+
 /* ---- local.c: scheduler and pods in this process ---- */
 
 typedef enum ProgressMode { PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_LINES, PROGRESS_JSON, PROGRESS_NONE } ProgressMode;

@@ -3,6 +3,7 @@
 #include "runtime/net/socket.h"
 #include "runtime/net/task.h"
 #include "runtime/pod/attach.h"
+#include "runtime/progress.h"
 #include "runtime/sched/core.h"
 #include "runtime/sched/sched.h"
 
@@ -29,6 +30,7 @@ typedef struct Server {
     zmq_msg_t frame;
     Task *publish;
     uint64_t junk; /* frames dropped */
+    Progress progress;
     bool over;
     int exit_code;
 } Server;
@@ -68,20 +70,11 @@ static Route route_of(uint64_t connection) {
 /* ---- what the core asks for ---- */
 
 static bool run_publish(void *context, Error *error) {
-    const Job *job = context;
-    int count = job->kernel->tensor_count;
-    for (int t = 0; t < count; t++)
-        if (!tensor_file_unchanged(&job->tensors[t], error))
+    Job *job = context;
+    for (int t = 0; t < job->kernel->tensor_count; t++)
+        if (job->tensors[t].staging_fd >= 0 && !proof_unmark(&job->tensors[t], error))
             return false;
-    for (int t = 0; t < count; t++) {
-        TensorFile *file = &job->tensors[t];
-        if (file->staging_fd >= 0 && (!proof_unmark(file, error) || !tensor_file_sync(file, error)))
-            return false;
-    }
-    for (int t = 0; t < count; t++)
-        if (job->tensors[t].staging_fd >= 0 && !tensor_file_publish(&job->tensors[t], error))
-            return false;
-    return true;
+    return outputs_publish(job, error);
 }
 
 static void step(Server *server, const SchedEvent *event);
@@ -175,27 +168,26 @@ static void loop(Server *server) {
         if (!server->over && now_ms() - ticked >= TICK_MS) {
             ticked = now_ms();
             step(server, &(SchedEvent){.kind = SCHED_EVENT_TICK});
+            progress_update(&server->progress, (int64_t)sched_units_done(server->core));
         }
     }
 }
 
 /* ---- start and end ---- */
 
+/* Stages the outputs, marks them, and takes down what pods are to see. */
 static bool stage(Server *server, Error *error) {
     Job *job = server->job;
+    if (!outputs_stage(job, server->options->keep_staging, error))
+        return false;
     for (int t = 0; t < job->kernel->tensor_count; t++) {
         TensorFile *file = &job->tensors[t];
         WireSeen *seen = &server->expected[t];
-        if (job->kernel->tensors[t].mode != PHB_READ) {
-            uint64_t nonce;
-            file->keep_staging = server->options->keep_staging;
-            if (!tensor_file_stage(file, false, error))
-                return false;
-            if (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
-                return error_errno(error, "cannot draw a random number");
-            if (!proof_mark(file, nonce, error))
-                return false;
-        }
+        uint64_t nonce;
+        if (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
+            return error_errno(error, "cannot draw a random number");
+        if (file->staging_fd >= 0 && !proof_mark(file, nonce, error))
+            return false;
         proof_look(file, 0, 0, seen);
         if (seen->error)
             return error_set(error, "cannot read \"%s\": %s", file->path, strerror((int)seen->error));
@@ -250,9 +242,10 @@ static bool open_socket(Server *server, Error *error) {
 }
 
 static void summarise(const Server *server) {
+    printf("%s: %" PRId64 " tiles in %.3f s", server->problem->kernel->name, server->problem->units, progress_seconds(&server->progress));
     for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++)
-        say(server, LOG_INFO, "pod %s computed %" PRIu64 " of %" PRId64 " tiles", sched_pod_node(server->core, pod),
-            sched_pod_units(server->core, pod), server->problem->units);
+        printf("%s pod %s computed %" PRIu64, pod == 0 ? ";" : ",", sched_pod_node(server->core, pod), sched_pod_units(server->core, pod));
+    putchar('\n');
 }
 
 static void close_all(Server *server) {
@@ -283,9 +276,12 @@ int sched_serve(Job *job, const ServeOptions *options) {
     server->problem = problem_bind(job, options->leaf, &error);
     /* The socket first: where another scheduler listens, nothing is staged. */
     if (server->problem && open_socket(server, &error) && stage(server, &error) && open_core(server, &error)) {
+        progress_begin(&server->progress, options->progress, stderr, server->problem->kernel->name, server->problem->units);
         loop(server);
-        summarise(server);
+        progress_end(&server->progress, (int64_t)sched_units_done(server->core));
         exit_code = server->exit_code;
+        if (exit_code == EXIT_DONE)
+            summarise(server);
     } else {
         fprintf(stderr, "error: %s\n", error.text);
     }

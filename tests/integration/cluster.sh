@@ -1,0 +1,328 @@
+#!/bin/sh
+# A scheduler and pods as processes: what they compute, whom they refuse, how they end.
+#
+#   tests/integration/cluster.sh PHOBOSC ORACLE_ADD SAMPLES JUNK_PEER CASE...
+set -eu
+
+phobosc=$1 oracle=$2 samples=$3 junk_peer=$4
+shift 4
+
+work=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+cd "$work"
+
+# Its own port, so that tests may run beside each other.
+port=$((20000 + $$ % 20000))
+listen=tcp://127.0.0.1:$port
+
+fail() {
+    echo "FAILED: $*" >&2
+    for log in *.log; do
+        echo "--- $log" >&2
+        cat "$log" >&2
+    done
+    exit 1
+}
+
+says() {
+    grep -q -e "$2" "$1" || fail "$1 does not say '$2'"
+}
+
+# wait_for FILE PATTERN: until the file says so, at most 20 seconds.
+wait_for() {
+    for _ in $(seq 200); do
+        grep -q -e "$2" "$1" 2>/dev/null && return
+        sleep 0.1
+    done
+    fail "$1 does not say '$2'"
+}
+
+# ends CODE PID WHO: the process ends by itself, with this code.
+ends() {
+    code=0
+    wait "$2" || code=$?
+    [ "$code" = "$1" ] || fail "$3 ended with $code, expected $1"
+}
+
+nothing_left() {
+    find . -name '*.part' -o -name '*.phobos-lock' | grep . && fail "left behind"
+    return 0
+}
+
+make_job() { # UNITS of 4096 elements, the last of them ragged
+    cat >job.json <<JOB
+{
+  "kernel": "add",
+  "dims": { "N": $(($1 * 4096 - 4091)) },
+  "tensors": { "a": "a.npy", "b": "b.npy", "c": "c.npy" },
+  "cluster": { "BLOCK": 4096 }
+}
+JOB
+    "$oracle" make job.json
+}
+
+sched() {
+    timeout 60 ./add --role=sched job.json --listen=$listen --progress=none --log=info "$@" >sched.log 2>&1 &
+    sched=$!
+}
+
+pod() { # NAME ...
+    name=$1
+    shift
+    timeout 60 ./add --role=pod --sched=$listen --node-name="$name" --threads=1 --log=info "$@" >"$name.log" 2>&1 &
+    eval "$name=\$!"
+}
+
+tiles_of() {
+    sed -n "s/.*pod $1 computed \([0-9]*\).*/\1/p" sched.log
+}
+
+finished() {
+    ends 0 "$sched" scheduler
+    "$oracle" check job.json || fail "wrong bytes"
+    nothing_left
+}
+
+"$phobosc" --gpu=none "$samples/add/add.phb" -o add
+
+case_sched_first() {
+    make_job 300
+    sched --nodes=2
+    pod p1
+    pod p2
+    finished
+    ends 0 "$p1" p1
+    ends 0 "$p2" p2
+    [ "$(tiles_of p1)" -gt 0 ] && [ "$(tiles_of p2)" -gt 0 ] || fail "a pod computed nothing"
+    [ $(($(tiles_of p1) + $(tiles_of p2))) = 300 ] || fail "the summary does not add up"
+}
+
+case_pods_first() {
+    make_job 300
+    pod p1
+    pod p2
+    wait_for p1.log "waiting for a scheduler"
+    wait_for p2.log "waiting for a scheduler"
+    sched --nodes=2
+    finished
+    [ "$(tiles_of p1)" -gt 0 ] && [ "$(tiles_of p2)" -gt 0 ] || fail "a pod computed nothing"
+}
+
+case_join_window() {
+    make_job 3
+    sched --join-window=0.5
+    PHOBOS_SCHED=$listen timeout 60 ./add --role=pod --node-name=p1 >p1.log 2>&1 &
+    finished
+}
+
+case_late_pod() {
+    make_job 2000
+    sched --nodes=1
+    pod p1
+    wait_for sched.log "pod p1 joined"
+    kill -STOP "$p1"
+    pod p2
+    wait_for sched.log "pod p2 joined"
+    sleep 0.5
+    kill -CONT "$p1"
+    finished
+    [ "$(tiles_of p2)" -gt 0 ] || fail "the late pod computed nothing"
+}
+
+case_too_few() {
+    make_job 3
+    sched --nodes=2 --join-timeout=1
+    pod p1
+    ends 1 "$sched" scheduler
+    says sched.log "waited 1 s for 2 pods; came: p1"
+    ends 1 "$p1" p1
+    [ -e c.npy ] && fail "an output was published"
+    nothing_left
+}
+
+case_no_pods() {
+    make_job 3
+    sched --join-timeout=1
+    ends 1 "$sched" scheduler
+    says sched.log "came: none"
+    nothing_left
+}
+
+case_another_build() {
+    make_job 3
+    "$phobosc" --gpu=none -O1 "$samples/saxpy/saxpy.phb" -o other
+    sched --nodes=1
+    code=0
+    timeout 20 ./other --role=pod --sched=$listen >other.log 2>&1 || code=$?
+    [ $code = 78 ] || fail "the stranger ended with $code, expected 78"
+    ours=$(./add --info=json | sed -n 's/.*"build_id": *"\([0-9a-f]*\)".*/\1/p')
+    theirs=$(./other --info=json | sed -n 's/.*"build_id": *"\([0-9a-f]*\)".*/\1/p')
+    [ -n "$ours" ] && [ -n "$theirs" ] || fail "--info=json does not give the build id"
+    for log in other.log sched.log; do
+        says $log "$ours"
+        says $log "$theirs"
+    done
+    pod p1
+    finished
+}
+
+case_port_in_use() {
+    make_job 3
+    sched --nodes=1
+    wait_for sched.log "waiting for pods"
+    mkdir second && cp add job.json a.npy b.npy second
+    code=0
+    (cd second && timeout 20 ./add --role=sched job.json --listen=$listen >second.log 2>&1) || code=$?
+    [ $code = 1 ] || fail "the second scheduler ended with $code, expected 1"
+    grep -q "cannot listen on '$listen': Address already in use" second/second.log || fail "$(cat second/second.log)"
+    (cd second && nothing_left)
+    pod p1
+    finished
+}
+
+case_same_output() {
+    make_job 3
+    sched --nodes=1
+    wait_for sched.log "waiting for pods"
+    code=0
+    timeout 20 ./add --role=sched job.json --listen=tcp://127.0.0.1:* >second.log 2>&1 || code=$?
+    [ $code = 1 ] || fail "the second scheduler ended with $code, expected 1"
+    says second.log "another job is writing"
+    pod p1
+    finished
+}
+
+case_bad_addresses() {
+    make_job 3
+    for address in tcp://0.0.0.0:0 'tcp://*:5870' tcp://192.0.2.1:5870 tcp://127.0.0.1 tcp://127.0.0.1:70000 tcp://127.0.0.1:port http://127.0.0.1:80 127.0.0.1:80 ''; do
+        for role in sched pod; do
+            code=0
+            timeout 20 ./add --role=$role $([ $role = sched ] && echo job.json) --listen="$address" >bad.log 2>&1 || code=$?
+            [ $code = 2 ] || fail "--role=$role --listen=$address ended with $code, expected 2"
+        done
+    done
+    nothing_left
+}
+
+case_strangers() {
+    make_job 300
+    sched --nodes=2
+    wait_for sched.log "waiting for pods"
+    pod p1 --listen=tcp://127.0.0.1:$((port + 1))
+    wait_for sched.log "pod p1 joined"
+    for way in raw http zmtp1 huge stall "idle 200"; do
+        # shellcheck disable=SC2086 # a way and its argument
+        "$junk_peer" $port $way &
+        # shellcheck disable=SC2086
+        "$junk_peer" $((port + 1)) $way &
+    done
+    sleep 1
+    pod p2
+    finished
+}
+
+case_dead_pod() {
+    make_job 300
+    printf old >c.npy
+    sched --nodes=2 --deadline=2
+    pod p1
+    wait_for sched.log "pod p1 joined"
+    kill -9 "$p1"
+    pod p2
+    ends 1 "$sched" scheduler
+    says sched.log "pod p1 has not been heard for 2 s"
+    [ "$(cat c.npy)" = old ] || fail "the old output was touched"
+    ends 1 "$p2" p2
+    nothing_left
+}
+
+case_dead_scheduler() {
+    make_job 300
+    sched --nodes=2 --deadline=2
+    pod p1
+    wait_for sched.log "pod p1 joined"
+    kill -9 "$(pgrep -P "$sched")"
+    ends 75 "$p1" p1
+    says p1.log "the scheduler has not been heard for 2 s"
+    rm -f .c.npy.*.part c.npy.phobos-lock
+}
+
+case_stop_scheduler() {
+    make_job 300
+    for signal in INT TERM; do
+        sched --nodes=2
+        pod p1
+        wait_for sched.log "pod p1 joined"
+        kill -$signal "$(pgrep -P "$sched")"
+        ends 1 "$sched" scheduler
+        ends 1 "$p1" p1
+        [ -e c.npy ] && fail "an output was published"
+        nothing_left
+    done
+}
+
+case_stop_pod() {
+    make_job 300
+    sched --nodes=2
+    pod p1
+    wait_for sched.log "pod p1 joined"
+    kill -TERM "$(pgrep -P "$p1")"
+    ends 1 "$p1" p1
+    wait_for sched.log "pod p1 left"
+    pod p2
+    pod p3
+    finished
+}
+
+# A pod for whom another file lies at the job's path.
+case_other_files() {
+    [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null || exit 77
+    make_job 3
+    for change in bytes size time; do
+        cp -p a.npy other.npy
+        case $change in
+        bytes) printf x | dd of=other.npy bs=1 seek=200 conv=notrunc 2>/dev/null && touch -r a.npy other.npy ;;
+        size) printf x >>other.npy && touch -r a.npy other.npy ;;
+        time) touch -d '2001-01-01' other.npy ;;
+        esac
+        sched --nodes=1
+        timeout 60 unshare -m sh -c "mount --bind other.npy a.npy && exec ./add --role=pod --sched=$listen --node-name=blind" >blind.log 2>&1 &
+        blind=$!
+        ends 1 "$sched" scheduler
+        says sched.log "pod blind .*a.npy"
+        ends 1 "$blind" "the pod"
+        nothing_left
+    done
+}
+
+case_many_pods() {
+    make_job 640
+    sched --nodes=64
+    for i in $(seq 64); do
+        pod "p$i"
+    done
+    finished
+}
+
+case_namespaces() {
+    [ "$(id -u)" = 0 ] && command -v ip >/dev/null || exit 77
+    first=phb$$a second=phb$$b
+    ip netns add $first 2>/dev/null || exit 77
+    ip netns add $second
+    trap 'ip netns del $first; ip netns del $second; kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
+    ip link add veth0 netns $first type veth peer name veth0 netns $second
+    ip -n $first addr add 10.77.0.1/24 dev veth0 && ip -n $first link set veth0 up && ip -n $first link set lo up
+    ip -n $second addr add 10.77.0.2/24 dev veth0 && ip -n $second link set veth0 up && ip -n $second link set lo up
+    make_job 300
+    timeout 60 ip netns exec $first ./add --role=sched job.json --listen=tcp://10.77.0.1:5870 --insecure --nodes=2 --log=info >sched.log 2>&1 &
+    sched=$!
+    timeout 60 ip netns exec $first ./add --role=pod --sched=tcp://10.77.0.1:5870 --node-name=p1 --threads=1 >p1.log 2>&1 &
+    timeout 60 ip netns exec $second ./add --role=pod --sched=tcp://10.77.0.1:5870 --node-name=p2 --threads=1 >p2.log 2>&1 &
+    finished
+    [ "$(tiles_of p1)" -gt 0 ] && [ "$(tiles_of p2)" -gt 0 ] || fail "a pod computed nothing"
+}
+
+for case in "$@"; do
+    "case_$case"
+done
