@@ -1,15 +1,16 @@
-/* From the cluster program to files: LLVM IR for each leaf and CPU level, the program table, an object, an executable. LLVM objects live in here alone. */
+/* From the cluster program to files: LLVM IR for each leaf and CPU level, the program table, an object, an executable. LLVM objects live in here
+ * alone. */
 #ifndef PHOBOS_CODEGEN_H
 #define PHOBOS_CODEGEN_H
 
 #include "compiler/lower/lower.h"
 
 typedef struct CodegenOptions {
-    int optimise;               /* 0..3 */
-    const char *const *levels;  /* "x86-64-v2", "x86-64-v3", "x86-64-v4", "native"; ascending */
+    int optimise;              /* 0..3 */
+    const char *const *levels; /* "x86-64-v2", "x86-64-v3", "x86-64-v4", "native"; ascending */
     int level_count;
     uint8_t build_id[16];
-    const char *compiler;       /* "phobosc VERSION" */
+    const char *compiler; /* "phobosc VERSION" */
 } CodegenOptions;
 
 typedef enum CodegenOutput { CODEGEN_LLVM, CODEGEN_ASM, CODEGEN_OBJECT } CodegenOutput;
@@ -17,8 +18,30 @@ typedef enum CodegenOutput { CODEGEN_LLVM, CODEGEN_ASM, CODEGEN_OBJECT } Codegen
 /* Appends the output to `buffer`. Errors (none that a user can cause) abort with file, kernel and pass. */
 void codegen_program(Context *context, const ClusterProgram *program, const CodegenOptions *options, CodegenOutput output, Buffer *buffer);
 
-/* link.c: links `object` with libphobosrt.a into `path` by the C compiler driver (`cc`, or $CC), through a temporary beside it and rename. On failure gives
- * false and a whole sentence in *error, and leaves nothing behind. */
-bool link_executable(Context *context, const Buffer *object, const char *runtime_path, const char *path, char **error);
+/* ---- output.c: files under construction ----
+ *
+ * Contents go to a temporary beside the target, which takes its place when it is whole. Temporaries are removed on failure and when a signal ends the
+ * process. A target that exists and is no regular file (/dev/null, a pipe) is written to, not replaced. */
+
+typedef struct Output {
+    const char *path;
+    char *temporary; /* NULL once committed or abandoned */
+    int fd;          /* of the temporary */
+    bool in_place;   /* a special file: commit copies */
+} Output;
+
+void output_catch_signals(void); /* SIGHUP, SIGINT, SIGTERM, unless ignored */
+/* False with a whole sentence in *error where the temporary cannot be made. `suffix` ends its name. */
+bool output_begin(Arena *arena, const char *path, const char *suffix, Output *output, char **error);
+bool output_write(Arena *arena, Output *output, const char *data, size_t length, char **error);
+bool output_commit(Arena *arena, Output *output, char **error); /* abandons it on failure */
+void output_abandon(Output *output);
+void output_set_child(int pid); /* killed by the signals above; 0: none */
+
+/* ---- link.c ---- */
+
+/* Links `object` with libphobosrt.a into `path` by the C compiler driver ($CC, else `cc`), through a temporary beside it and rename. `flags` are
+ * further arguments, separated by spaces. On failure gives false and a whole sentence in *error, and leaves nothing behind. */
+bool link_executable(Context *context, const Buffer *object, const char *runtime_path, const char *flags, const char *path, char **error);
 
 #endif

@@ -1,0 +1,85 @@
+/* What the files of code generation share: the LLVM module under construction and the element-level operations that every backend prints. Nobody else
+ * includes LLVM headers.
+ *
+ * Values and memory differ for three types. An f16 or bf16 value is a float that the type holds exactly (16 bits in memory); a bool value is an i1 (a
+ * byte, 0 or 1, in memory). Everything else is the same in both. */
+#ifndef PHOBOS_CODEGEN_EMIT_H
+#define PHOBOS_CODEGEN_EMIT_H
+
+#include "compiler/codegen/codegen.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/Target.h>
+
+typedef struct Emitter {
+    Context *context;
+    LLVMContextRef llvm;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder;
+    LLVMTargetDataRef layout;
+    LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
+    bool has_f16c;                   /* the level under construction converts f16 by instructions */
+    bool fastmath;                   /* the kernel under construction */
+    LLVMValueRef fmod_f32, fmod_f64; /* internal functions, made on first use */
+    int next_global;                 /* numbers the private constants */
+} Emitter;
+
+/* ---- scalar.c ---- */
+
+LLVMTypeRef value_type(const Emitter *e, PhbDType dtype);
+LLVMTypeRef memory_type(const Emitter *e, PhbDType dtype);
+LLVMValueRef value_from_memory(Emitter *e, PhbDType dtype, LLVMValueRef stored);
+LLVMValueRef value_to_memory(Emitter *e, PhbDType dtype, LLVMValueRef value);
+LLVMValueRef value_const(Emitter *e, PhbDType dtype, uint64_t bits);
+/* From the value's bits zero-extended to 64, as launches and constants carry scalars. */
+LLVMValueRef value_from_bits(Emitter *e, PhbDType dtype, LLVMValueRef bits);
+
+/* An element-wise op on operands of type `dtype`; comparisons give i1. b is not read where the op has one operand. */
+LLVMValueRef emit_element_op(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef emit_int_const(const Emitter *e, int64_t value); /* i64 */
+
+/* ---- convert.c: LANGUAGE.md 3 ---- */
+
+LLVMValueRef emit_convert(Emitter *e, PhbDType from, PhbDType to, LLVMValueRef value);
+LLVMValueRef emit_half_round(Emitter *e, PhbDType dtype, LLVMValueRef value);    /* a float to the nearest that f16 or bf16 holds */
+LLVMValueRef emit_half_expand(Emitter *e, PhbDType dtype, LLVMValueRef bits);    /* i16 to float */
+LLVMValueRef emit_half_compress(Emitter *e, PhbDType dtype, LLVMValueRef value); /* float, rounded to nearest even, to i16 */
+
+/* ---- fmod.c ---- */
+
+LLVMValueRef emit_fmod(Emitter *e, LLVMTypeRef type, LLVMValueRef a, LLVMValueRef b); /* f32 or f64, exact */
+
+/* ---- loop.c: counted loops ---- */
+
+typedef struct Loop {
+    LLVMBasicBlockRef header, exit;
+    LLVMValueRef index; /* i64 */
+} Loop;
+
+typedef enum LoopShape {
+    LOOP_PLAIN,
+    LOOP_SCALAR, /* neither vectorised nor unrolled: it runs a few times, if at all */
+} LoopShape;
+
+/* for (index = first; index < last; index++), signed. The builder is left in the body; loop_end closes it and leaves the builder behind the loop. */
+Loop loop_begin(Emitter *e, LLVMValueRef first, LLVMValueRef last);
+void loop_end(Emitter *e, Loop *loop, LoopShape shape);
+LLVMBasicBlockRef block_append(Emitter *e, const char *name); /* in the function the builder is in */
+
+/* ---- program.c ---- */
+
+/* The function of variant `variant` of kernel `kernel` at level `level`, and its scratch bytes, as host_leaf gives them. */
+typedef struct LeafCode {
+    LLVMValueRef *functions; /* one a level */
+    int64_t scratch;
+} LeafCode;
+
+/* Writes `phb_program`. code[k][v] is kernel k's variant v. */
+void emit_program_table(Emitter *e, const ClusterProgram *program, const CodegenOptions *options, LeafCode *const *code);
+
+/* The index that PhbKernel.dims has for a dim: symbolic dims first, then search dims. Aborts when there is none. */
+int dim_index(const Signature *signature, const char *name);
+/* Index among the tensor parameters, or the scalar ones, of parameter `param`. */
+int param_rank_among_kind(const Signature *signature, int param);
+
+#endif

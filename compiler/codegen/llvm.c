@@ -1,0 +1,166 @@
+/* One LLVM module a compilation: leaves and table go in, passes run, text or an object comes out. A leaf is emitted once a CPU level; the level is an
+ * attribute of the function, so that one pass run and one target machine serve all. */
+#include "compiler/codegen/host/host.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TRIPLE "x86_64-unknown-linux-gnu"
+
+_Noreturn static void internal_error(const ClusterProgram *program, const char *pass, const char *message) {
+    fprintf(stderr, "phobosc: internal error in %s of '%s': %s\n", pass, program->file, message);
+    abort();
+}
+
+static LLVMTargetMachineRef make_machine(const ClusterProgram *program, int optimise) {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMTargetRef target;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(TRIPLE, &target, &message))
+        internal_error(program, "target setup", message);
+    static const LLVMCodeGenOptLevel levels[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault, LLVMCodeGenLevelAggressive};
+    return LLVMCreateTargetMachine(target, TRIPLE, "x86-64", "", levels[optimise], LLVMRelocPIC, LLVMCodeModelDefault);
+}
+
+static void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef machine, const char *file) {
+    LLVMContextRef llvm = LLVMContextCreate();
+    *e = (Emitter){
+        .context = context,
+        .llvm = llvm,
+        .module = LLVMModuleCreateWithNameInContext(file, llvm),
+        .builder = LLVMCreateBuilderInContext(llvm),
+        .layout = LLVMCreateTargetDataLayout(machine),
+        .i1 = LLVMInt1TypeInContext(llvm),
+        .i8 = LLVMInt8TypeInContext(llvm),
+        .i16 = LLVMInt16TypeInContext(llvm),
+        .i32 = LLVMInt32TypeInContext(llvm),
+        .i64 = LLVMInt64TypeInContext(llvm),
+        .f16 = LLVMHalfTypeInContext(llvm),
+        .f32 = LLVMFloatTypeInContext(llvm),
+        .f64 = LLVMDoubleTypeInContext(llvm),
+        .ptr = LLVMPointerTypeInContext(llvm, 0),
+    };
+    LLVMSetTarget(e->module, TRIPLE);
+    LLVMSetModuleDataLayout(e->module, e->layout);
+}
+
+static void emitter_fini(Emitter *e) {
+    LLVMDisposeTargetData(e->layout);
+    LLVMDisposeBuilder(e->builder);
+    LLVMDisposeModule(e->module);
+    LLVMContextDispose(e->llvm);
+}
+
+/* ---- CPU levels ---- */
+
+typedef struct Level {
+    const char *cpu, *features; /* LLVM's */
+    bool has_f16c;
+} Level;
+
+static Level find_level(Context *context, const char *name) {
+    if (strcmp(name, "native") != 0)
+        return (Level){.cpu = name, .features = "", .has_f16c = strcmp(name, "x86-64-v2") != 0};
+    char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
+    Level level = {.cpu = arena_printf(context->arena, "%s", cpu), .features = arena_printf(context->arena, "%s", features)};
+    level.has_f16c = strstr(features, "+f16c") != NULL;
+    LLVMDisposeMessage(cpu);
+    LLVMDisposeMessage(features);
+    return level;
+}
+
+static void set_attribute(Emitter *e, LLVMValueRef function, const char *key, const char *value) {
+    LLVMAttributeRef attribute = LLVMCreateStringAttribute(e->llvm, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+    LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, attribute);
+}
+
+static void set_level(Emitter *e, LLVMValueRef function, const Level *level) {
+    set_attribute(e, function, "target-cpu", level->cpu);
+    if (*level->features)
+        set_attribute(e, function, "target-features", level->features);
+    unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", sizeof "nounwind" - 1);
+    LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->llvm, nounwind, 0));
+}
+
+/* ---- leaves ---- */
+
+static bool emit_variant(Emitter *e, const LeafVariant *variant, int number, const CodegenOptions *options, LeafCode *code) {
+    Plan *plan = plan_leaf(e->context, variant->kernel);
+    if (!plan)
+        return false;
+    code->scratch = plan->scratch;
+    code->functions = NEW_ARRAY(e->context->arena, LLVMValueRef, options->level_count);
+    for (int i = 0; i < options->level_count; i++) {
+        Level level = find_level(e->context, options->levels[i]);
+        e->has_f16c = level.has_f16c;
+        const char *name = arena_printf(e->context->arena, "%s.%d.%s", variant->kernel->signature.name, number, options->levels[i]);
+        code->functions[i] = host_leaf(e, variant->kernel, plan, name);
+        set_level(e, code->functions[i], &level);
+    }
+    return true;
+}
+
+/* False after an error in the diagnostics. */
+static bool emit_module(Emitter *e, const ClusterProgram *program, const CodegenOptions *options) {
+    LeafCode **code = NEW_ARRAY(e->context->arena, LeafCode *, program->kernels.count);
+    for (int k = 0; k < program->kernels.count; k++) {
+        const ClusterKernel *kernel = program->kernels.items[k];
+        code[k] = NEW_ARRAY(e->context->arena, LeafCode, kernel->variants.count);
+        for (int v = 0; v < kernel->variants.count; v++)
+            if (!emit_variant(e, &kernel->variants.items[v], v, options, &code[k][v]))
+                return false;
+    }
+    emit_program_table(e, program, options, code);
+    return true;
+}
+
+/* ---- passes and output ---- */
+
+static void run_passes(const ClusterProgram *program, Emitter *e, LLVMTargetMachineRef machine, int optimise) {
+    char *message = NULL;
+    if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message))
+        internal_error(program, "code generation", message);
+    LLVMDisposeMessage(message);
+    char pipeline[] = "default<O0>";
+    pipeline[sizeof pipeline - 3] = (char)('0' + optimise);
+    LLVMPassBuilderOptionsRef pass_options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(e->module, pipeline, machine, pass_options);
+    LLVMDisposePassBuilderOptions(pass_options);
+    if (error)
+        internal_error(program, "LLVM passes", LLVMGetErrorMessage(error));
+}
+
+static void print_machine_code(const ClusterProgram *program, Emitter *e, LLVMTargetMachineRef machine, LLVMCodeGenFileType type, Buffer *buffer) {
+    char *message = NULL;
+    LLVMMemoryBufferRef memory;
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, e->module, type, &message, &memory))
+        internal_error(program, "LLVM code generation", message);
+    buffer_append(buffer, LLVMGetBufferStart(memory), LLVMGetBufferSize(memory));
+    LLVMDisposeMemoryBuffer(memory);
+}
+
+void codegen_program(Context *context, const ClusterProgram *program, const CodegenOptions *options, CodegenOutput output, Buffer *buffer) {
+    LLVMTargetMachineRef machine = make_machine(program, options->optimise);
+    Emitter emitter;
+    emitter_init(&emitter, context, machine, program->file);
+    if (emit_module(&emitter, program, options)) {
+        run_passes(program, &emitter, machine, options->optimise);
+        if (output == CODEGEN_LLVM) {
+            char *text = LLVMPrintModuleToString(emitter.module);
+            buffer_puts(buffer, text);
+            LLVMDisposeMessage(text);
+        } else {
+            print_machine_code(program, &emitter, machine, output == CODEGEN_ASM ? LLVMAssemblyFile : LLVMObjectFile, buffer);
+        }
+    }
+    emitter_fini(&emitter);
+    LLVMDisposeTargetMachine(machine);
+}

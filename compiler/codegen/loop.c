@@ -1,0 +1,49 @@
+/* Counted loops, as blocks and a phi. */
+#include "compiler/codegen/emit.h"
+
+#include <llvm-c/DebugInfo.h>
+
+#include <string.h>
+
+LLVMBasicBlockRef block_append(Emitter *e, const char *name) {
+    LLVMValueRef function = LLVMGetBasicBlockParent(LLVMGetInsertBlock(e->builder));
+    return LLVMAppendBasicBlockInContext(e->llvm, function, name);
+}
+
+Loop loop_begin(Emitter *e, LLVMValueRef first, LLVMValueRef last) {
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->builder);
+    Loop loop = {.header = block_append(e, "loop")};
+    LLVMBasicBlockRef body = block_append(e, "body");
+    loop.exit = block_append(e, "exit");
+    LLVMBuildBr(e->builder, loop.header);
+    LLVMPositionBuilderAtEnd(e->builder, loop.header);
+    loop.index = LLVMBuildPhi(e->builder, e->i64, "");
+    LLVMAddIncoming(loop.index, &first, &before, 1);
+    LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, loop.index, last, ""), body, loop.exit);
+    LLVMPositionBuilderAtEnd(e->builder, body);
+    return loop;
+}
+
+static LLVMMetadataRef flag(Emitter *e, const char *name, LLVMValueRef value) {
+    LLVMMetadataRef items[2] = {LLVMMDStringInContext2(e->llvm, name, strlen(name)), value ? LLVMValueAsMetadata(value) : NULL};
+    return LLVMMDNodeInContext2(e->llvm, items, value ? 2 : 1);
+}
+
+/* A loop's metadata names itself first, which makes it distinct. */
+static void keep_scalar(Emitter *e, LLVMValueRef branch) {
+    LLVMMetadataRef self = LLVMTemporaryMDNode(e->llvm, NULL, 0);
+    LLVMMetadataRef items[3] = {self, flag(e, "llvm.loop.vectorize.enable", LLVMConstNull(e->i1)), flag(e, "llvm.loop.unroll.disable", NULL)};
+    LLVMMetadataRef node = LLVMMDNodeInContext2(e->llvm, items, 3);
+    LLVMMetadataReplaceAllUsesWith(self, node);
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->llvm, "llvm.loop", sizeof "llvm.loop" - 1), LLVMMetadataAsValue(e->llvm, node));
+}
+
+void loop_end(Emitter *e, Loop *loop, LoopShape shape) {
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->builder);
+    LLVMValueRef next = LLVMBuildNSWAdd(e->builder, loop->index, LLVMConstInt(e->i64, 1, false), "");
+    LLVMValueRef branch = LLVMBuildBr(e->builder, loop->header);
+    LLVMAddIncoming(loop->index, &next, &latch, 1);
+    if (shape == LOOP_SCALAR)
+        keep_scalar(e, branch);
+    LLVMPositionBuilderAtEnd(e->builder, loop->exit);
+}

@@ -1,0 +1,258 @@
+/* The tables of runtime/program.h as constants of the module. Struct literals list the fields of the C structs in order; LLVM lays them out as C
+ * does, and each one's size is compared with C's. */
+#include "compiler/codegen/emit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int dim_index(const Signature *signature, const char *name) {
+    for (int i = 0; i < signature->symbolic.count; i++)
+        if (signature->symbolic.items[i] == name)
+            return i;
+    for (int i = 0; i < signature->search.count; i++)
+        if (signature->search.items[i].name == name)
+            return signature->symbolic.count + i;
+    abort();
+}
+
+int param_rank_among_kind(const Signature *signature, int param) {
+    int index = 0;
+    for (int i = 0; i < param; i++)
+        index += (signature->params.items[i].type->kind == TYPE_TENSOR) == (signature->params.items[param].type->kind == TYPE_TENSOR);
+    return index;
+}
+
+/* ---- constants ---- */
+
+typedef VEC(LLVMValueRef) Values;
+
+static LLVMValueRef int32(const Emitter *e, int value) {
+    return LLVMConstInt(e->i32, (unsigned long long)(long long)value, true);
+}
+
+static LLVMValueRef null_pointer(const Emitter *e) {
+    return LLVMConstNull(e->ptr);
+}
+
+static LLVMValueRef private_global(Emitter *e, LLVMValueRef value) {
+    char name[32];
+    snprintf(name, sizeof name, "table.%d", e->next_global++);
+    LLVMValueRef global = LLVMAddGlobal(e->module, LLVMTypeOf(value), name);
+    LLVMSetInitializer(global, value);
+    LLVMSetGlobalConstant(global, true);
+    LLVMSetLinkage(global, LLVMPrivateLinkage);
+    LLVMSetUnnamedAddress(global, LLVMGlobalUnnamedAddr);
+    return global;
+}
+
+static LLVMValueRef string(Emitter *e, const char *text) {
+    return private_global(e, LLVMConstStringInContext2(e->llvm, text, strlen(text), false));
+}
+
+/* A pointer to the array, NULL where it is empty. */
+static LLVMValueRef array(Emitter *e, const Values *values) {
+    if (!values->count)
+        return null_pointer(e);
+    return private_global(e, LLVMConstArray2(LLVMTypeOf(values->items[0]), values->items, (uint64_t)values->count));
+}
+
+static LLVMValueRef record(Emitter *e, size_t size, LLVMValueRef *fields, unsigned count) {
+    LLVMValueRef value = LLVMConstStructInContext(e->llvm, fields, count, false);
+    if (LLVMABISizeOfType(e->layout, LLVMTypeOf(value)) != size)
+        abort(); /* runtime/program.h has changed */
+    return value;
+}
+#define RECORD(e, T, ...) record((e), sizeof(T), (LLVMValueRef[]){__VA_ARGS__}, sizeof((LLVMValueRef[]){__VA_ARGS__}) / sizeof(LLVMValueRef))
+
+static LLVMValueRef int64_array(Emitter *e, const int64_t *numbers, int count) {
+    Values values = {0};
+    for (int i = 0; i < count; i++)
+        vec_push(e->context->arena, &values, emit_int_const(e, numbers[i]));
+    return array(e, &values);
+}
+
+/* ---- expressions ---- */
+
+static void push_nodes(Emitter *e, const Signature *signature, const Dim *dim, Values *nodes) {
+    int index = 0;
+    if (dim->kind == PHB_EXPR_DIM) {
+        index = dim_index(signature, dim->name);
+    } else if (dim->kind == PHB_EXPR_EXTENT) {
+        index = param_rank_among_kind(signature, signature_param(signature, dim->name));
+    } else if (dim->kind != PHB_EXPR_INT) {
+        push_nodes(e, signature, dim->a, nodes);
+        if (dim->kind != PHB_EXPR_NOT)
+            push_nodes(e, signature, dim->b, nodes);
+    }
+    vec_push(e->context->arena, nodes, RECORD(e, PhbExprNode, int32(e, (int)dim->kind), int32(e, index), emit_int_const(e, dim->value)));
+}
+
+static const char *dim_text(Emitter *e, const Dim *dim) {
+    Buffer buffer = {0};
+    dim_print(&buffer, dim);
+    const char *text = arena_strndup(e->context->arena, buffer.data, buffer.length);
+    buffer_free(&buffer);
+    return text;
+}
+
+static LLVMValueRef expression(Emitter *e, const Signature *signature, const Dim *dim) {
+    Values nodes = {0};
+    push_nodes(e, signature, dim, &nodes);
+    return RECORD(e, PhbExpr, array(e, &nodes), int32(e, nodes.count), string(e, dim_text(e, dim)));
+}
+
+static LLVMValueRef number(Emitter *e, int64_t value) {
+    return expression(e, NULL, dim_int(e->context->dims, value));
+}
+
+/* ---- what a kernel computes on ---- */
+
+/* The grid axis along which tensor axes of extent `name` are split, or -1. */
+static int split_axis(const ClusterKernel *kernel, const char *name) {
+    const Signature *signature = &kernel->kernel->signature;
+    for (int i = 0; i < kernel->tensors.count; i++) {
+        const ClusterTensor *tensor = &kernel->tensors.items[i];
+        const Type *type = signature->params.items[tensor->param].type;
+        for (int axis = 0; axis < type->rank; axis++)
+            if (tensor->axes[axis].kind == PHB_AXIS_GRID && type->dims[axis]->kind == PHB_EXPR_DIM && type->dims[axis]->name == name)
+                return tensor->axes[axis].grid_axis;
+    }
+    return -1;
+}
+
+static LLVMValueRef dims_table(Emitter *e, const ClusterKernel *kernel) {
+    const Signature *signature = &kernel->kernel->signature;
+    Values dims = {0};
+    for (int i = 0; i < signature->symbolic.count; i++) {
+        const char *name = signature->symbolic.items[i];
+        vec_push(e->context->arena, &dims,
+            RECORD(e, PhbDim, string(e, name), int32(e, 0), int32(e, split_axis(kernel, name)), null_pointer(e), int32(e, 0), null_pointer(e),
+                int32(e, 0)));
+    }
+    for (int i = 0; i < signature->search.count; i++) {
+        const SearchDim *dim = &signature->search.items[i];
+        vec_push(e->context->arena, &dims,
+            RECORD(e, PhbDim, string(e, dim->name), int32(e, 1), int32(e, split_axis(kernel, dim->name)),
+                int64_array(e, dim->leaf.items, dim->leaf.count), int32(e, dim->leaf.count), int64_array(e, dim->cluster.items, dim->cluster.count),
+                int32(e, dim->cluster.count)));
+    }
+    return array(e, &dims);
+}
+
+static LLVMValueRef tensor_record(Emitter *e, const Signature *signature, const ClusterTensor *tensor) {
+    const Param *param = &signature->params.items[tensor->param];
+    LLVMValueRef axes[PHB_MAX_RANK];
+    for (int axis = 0; axis < PHB_MAX_RANK; axis++) {
+        bool used = axis < param->type->rank;
+        LLVMValueRef extent = used ? expression(e, signature, param->type->dims[axis]) : number(e, 1);
+        axes[axis] = RECORD(
+            e, PhbAxis, extent, int32(e, used ? (int)tensor->axes[axis].kind : PHB_AXIS_WHOLE), int32(e, used ? tensor->axes[axis].grid_axis : 0));
+    }
+    LLVMValueRef axis_array = LLVMConstArray2(LLVMTypeOf(axes[0]), axes, PHB_MAX_RANK);
+    return RECORD(e, PhbTensor, string(e, param->name), int32(e, (int)param->type->scalar), int32(e, param->type->rank), int32(e, (int)tensor->mode),
+        axis_array);
+}
+
+static LLVMValueRef tensors_table(Emitter *e, const ClusterKernel *kernel) {
+    Values tensors = {0};
+    for (int i = 0; i < kernel->tensors.count; i++)
+        vec_push(e->context->arena, &tensors, tensor_record(e, &kernel->kernel->signature, &kernel->tensors.items[i]));
+    return array(e, &tensors);
+}
+
+static LLVMValueRef scalars_table(Emitter *e, const Signature *signature, int *count) {
+    Values scalars = {0};
+    for (int i = 0; i < signature->params.count; i++) {
+        const Param *param = &signature->params.items[i];
+        if (param->type->kind == TYPE_SCALAR)
+            vec_push(e->context->arena, &scalars, RECORD(e, PhbScalar, string(e, param->name), int32(e, (int)param->type->scalar)));
+    }
+    *count = scalars.count;
+    return array(e, &scalars);
+}
+
+static LLVMValueRef grid_record(Emitter *e, const ClusterKernel *kernel, int axis) {
+    const Signature *signature = &kernel->kernel->signature;
+    const ClusterGridAxis *grid = &kernel->grid[axis];
+    LLVMValueRef extent = grid->dim ? expression(e, signature, grid->extent) : number(e, 1);
+    LLVMValueRef leaf = signature->grid[axis].counts.count ? expression(e, signature, signature->grid[axis].counts.items[0]) : number(e, 1);
+    return RECORD(e, PhbGridAxis, int32(e, grid->dim ? dim_index(signature, grid->dim->name) : -1), extent, leaf);
+}
+
+/* ---- checks ---- */
+
+static void push_check(Emitter *e, const Signature *signature, Values *checks, const Dim *condition, const char *message) {
+    vec_push(e->context->arena, checks, RECORD(e, PhbCheck, expression(e, signature, condition), string(e, message)));
+}
+
+static LLVMValueRef leaf_checks(Emitter *e, const Signature *signature, int *count) {
+    Context *context = e->context;
+    Values checks = {0};
+    for (int axis = 0; axis < 3; axis++) {
+        const GridAxis *grid = &signature->grid[axis];
+        for (int i = 1; i < grid->counts.count; i++) {
+            const Dim *condition = dim_op(context->dims, PHB_EXPR_EQ, grid->counts.items[0], grid->counts.items[i]);
+            push_check(e, signature, &checks, condition,
+                arena_printf(context->arena, "the launch grid has one extent along ctx.block.%c: %s and %s must agree", "xyz"[axis],
+                    dim_text(e, grid->counts.items[0]), dim_text(e, grid->counts.items[i])));
+        }
+    }
+    for (int i = 0; i < signature->aligned.count; i++) {
+        const Aligned *aligned = &signature->aligned.items[i];
+        const Dim *dim = dim_name(context->dims, aligned->dim);
+        const Dim *condition = dim_op(context->dims, PHB_EXPR_EQ, dim_op(context->dims, PHB_EXPR_MOD, dim, aligned->tile), dim_int(context->dims, 0));
+        const char *tile = dim_text(e, aligned->tile);
+        push_check(e, signature, &checks, condition,
+            arena_printf(context->arena, "@aligned(%s = %s): %s must be a multiple of %s", aligned->dim, tile, aligned->dim, tile));
+    }
+    for (int i = 0; i < signature->require.count; i++) {
+        const Dim *condition = signature->require.items[i].cond;
+        push_check(e, signature, &checks, condition, arena_printf(context->arena, "@require(%s) does not hold", dim_text(e, condition)));
+    }
+    *count = checks.count;
+    return array(e, &checks);
+}
+
+/* ---- code ---- */
+
+static LLVMValueRef variant_record(
+    Emitter *e, const Signature *signature, const LeafVariant *variant, const CodegenOptions *options, const LeafCode *code) {
+    Values levels = {0}, values = {0};
+    for (int i = 0; i < options->level_count; i++)
+        vec_push(e->context->arena, &levels, RECORD(e, PhbCpuCode, string(e, options->levels[i]), code->functions[i]));
+    for (int i = 0; i < signature->symbolic.count; i++)
+        vec_push(e->context->arena, &values, emit_int_const(e, 0));
+    for (int i = 0; i < signature->search.count; i++)
+        vec_push(e->context->arena, &values, emit_int_const(e, variant->values[i]));
+    return RECORD(e, PhbVariant, array(e, &values), emit_int_const(e, code->scratch), array(e, &levels), int32(e, levels.count));
+}
+
+static LLVMValueRef kernel_record(Emitter *e, const char *file, const ClusterKernel *kernel, const CodegenOptions *options, const LeafCode *code) {
+    const Signature *signature = &kernel->kernel->signature;
+    LLVMValueRef grid[3];
+    for (int axis = 0; axis < 3; axis++)
+        grid[axis] = grid_record(e, kernel, axis);
+    Values variants = {0};
+    for (int i = 0; i < kernel->variants.count; i++)
+        vec_push(e->context->arena, &variants, variant_record(e, signature, &kernel->variants.items[i], options, &code[i]));
+    int scalar_count, check_count;
+    LLVMValueRef scalars = scalars_table(e, signature, &scalar_count);
+    LLVMValueRef checks = leaf_checks(e, signature, &check_count);
+    const char *source = arena_printf(e->context->arena, "%s:%u:%u", file, signature->span.line, signature->span.column);
+    return RECORD(e, PhbKernel, string(e, signature->name), string(e, source), dims_table(e, kernel),
+        int32(e, signature->symbolic.count + signature->search.count), tensors_table(e, kernel), int32(e, kernel->tensors.count), scalars,
+        int32(e, scalar_count), LLVMConstArray2(LLVMTypeOf(grid[0]), grid, 3), null_pointer(e), int32(e, 0), checks, int32(e, check_count),
+        array(e, &variants), int32(e, variants.count));
+}
+
+void emit_program_table(Emitter *e, const ClusterProgram *program, const CodegenOptions *options, LeafCode *const *code) {
+    Values kernels = {0};
+    for (int i = 0; i < program->kernels.count; i++)
+        vec_push(e->context->arena, &kernels, kernel_record(e, program->file, program->kernels.items[i], options, code[i]));
+    LLVMValueRef id = LLVMConstStringInContext2(e->llvm, (const char *)options->build_id, sizeof options->build_id, true);
+    LLVMValueRef value = RECORD(e, PhbProgram, int32(e, PHB_ABI_VERSION), id, string(e, program->file), string(e, options->compiler),
+        array(e, &kernels), int32(e, kernels.count));
+    LLVMValueRef global = LLVMAddGlobal(e->module, LLVMTypeOf(value), "phb_program");
+    LLVMSetInitializer(global, value);
+    LLVMSetGlobalConstant(global, true);
+}

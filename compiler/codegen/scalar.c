@@ -1,0 +1,197 @@
+/* Element-level values and arithmetic: what one element of an element-wise op compiles to, by the integer and rounding rules of LANGUAGE.md 3. */
+#include "compiler/codegen/emit.h"
+
+#include <stdlib.h>
+
+LLVMTypeRef value_type(const Emitter *e, PhbDType dtype) {
+    switch (dtype) {
+    case PHB_F16:
+    case PHB_BF16:
+    case PHB_F32:
+        return e->f32;
+    case PHB_BOOL:
+        return e->i1;
+    default:
+        return memory_type(e, dtype);
+    }
+}
+
+LLVMTypeRef memory_type(const Emitter *e, PhbDType dtype) {
+    switch (dtype) {
+    case PHB_F32:
+        return e->f32;
+    case PHB_F64:
+        return e->f64;
+    case PHB_I8:
+    case PHB_U8:
+    case PHB_BOOL:
+        return e->i8;
+    case PHB_F16:
+    case PHB_BF16:
+    case PHB_I16:
+    case PHB_U16:
+        return e->i16;
+    case PHB_I32:
+    case PHB_U32:
+        return e->i32;
+    case PHB_I64:
+    case PHB_U64:
+        return e->i64;
+    case PHB_DTYPE_COUNT:
+        break;
+    }
+    abort();
+}
+
+LLVMValueRef value_from_memory(Emitter *e, PhbDType dtype, LLVMValueRef stored) {
+    if (dtype == PHB_F16 || dtype == PHB_BF16)
+        return emit_half_expand(e, dtype, stored);
+    if (dtype == PHB_BOOL)
+        return LLVMBuildICmp(e->builder, LLVMIntNE, stored, LLVMConstNull(e->i8), "");
+    return stored;
+}
+
+LLVMValueRef value_to_memory(Emitter *e, PhbDType dtype, LLVMValueRef value) {
+    if (dtype == PHB_F16 || dtype == PHB_BF16)
+        return emit_half_compress(e, dtype, value);
+    if (dtype == PHB_BOOL)
+        return LLVMBuildZExt(e->builder, value, e->i8, "");
+    return value;
+}
+
+LLVMValueRef value_from_bits(Emitter *e, PhbDType dtype, LLVMValueRef bits) {
+    LLVMTypeRef type = memory_type(e, dtype);
+    if (type == e->f64)
+        return LLVMBuildBitCast(e->builder, bits, type, "");
+    if (type == e->f32)
+        return LLVMBuildBitCast(e->builder, LLVMBuildTrunc(e->builder, bits, e->i32, ""), type, "");
+    LLVMValueRef stored = type == e->i64 ? bits : LLVMBuildTrunc(e->builder, bits, type, "");
+    return value_from_memory(e, dtype, stored);
+}
+
+LLVMValueRef value_const(Emitter *e, PhbDType dtype, uint64_t bits) {
+    return value_from_bits(e, dtype, LLVMConstInt(e->i64, bits, false));
+}
+
+LLVMValueRef emit_int_const(const Emitter *e, int64_t value) {
+    return LLVMConstInt(e->i64, (uint64_t)value, true);
+}
+
+/* x/0 is 0 and x%0 is x; least/-1 wraps to least and least%-1 is 0. The divisor is replaced where the machine would trap. */
+static LLVMValueRef emit_int_division(Emitter *e, bool remainder, bool is_signed, LLVMValueRef a, LLVMValueRef b) {
+    LLVMBuilderRef builder = e->builder;
+    LLVMTypeRef type = LLVMTypeOf(a);
+    LLVMValueRef zero = LLVMConstNull(type);
+    LLVMValueRef by_zero = LLVMBuildICmp(builder, LLVMIntEQ, b, zero, "");
+    LLVMValueRef by_minus_one = LLVMBuildICmp(builder, LLVMIntEQ, b, LLVMConstAllOnes(type), "");
+    LLVMValueRef unsafe = is_signed ? LLVMBuildOr(builder, by_zero, by_minus_one, "") : by_zero;
+    LLVMValueRef divisor = LLVMBuildSelect(builder, unsafe, LLVMConstInt(type, 1, false), b, "");
+    LLVMValueRef result;
+    if (remainder) {
+        result = is_signed ? LLVMBuildSRem(builder, a, divisor, "") : LLVMBuildURem(builder, a, divisor, "");
+        return LLVMBuildSelect(builder, by_zero, a, result, ""); /* x % -1 is x % 1 */
+    }
+    result = is_signed ? LLVMBuildSDiv(builder, a, divisor, "") : LLVMBuildUDiv(builder, a, divisor, "");
+    if (is_signed)
+        result = LLVMBuildSelect(builder, by_minus_one, LLVMBuildNeg(builder, a, ""), result, "");
+    return LLVMBuildSelect(builder, by_zero, zero, result, "");
+}
+
+/* By the width or more gives 0, for signed >> the sign. The count is read as unsigned. */
+static LLVMValueRef emit_shift(Emitter *e, bool left, bool is_signed, LLVMValueRef a, LLVMValueRef count) {
+    LLVMTypeRef type = LLVMTypeOf(a);
+    LLVMValueRef last = LLVMConstInt(type, LLVMGetIntTypeWidth(type) - 1, false);
+    LLVMValueRef in_width = LLVMBuildICmp(e->builder, LLVMIntULE, count, last, "");
+    LLVMValueRef safe = LLVMBuildSelect(e->builder, in_width, count, last, "");
+    if (!left && is_signed)
+        return LLVMBuildAShr(e->builder, a, safe, "");
+    LLVMValueRef shifted = left ? LLVMBuildShl(e->builder, a, safe, "") : LLVMBuildLShr(e->builder, a, safe, "");
+    return LLVMBuildSelect(e->builder, in_width, shifted, LLVMConstNull(type), "");
+}
+
+/* f32 arithmetic on f16 and bf16 values, rounded again, equals theirs: f32 has more than twice their digits and two. */
+static LLVMValueRef emit_float_op(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b) {
+    LLVMValueRef result;
+    switch (kind) {
+    case OP_ADD:
+        result = LLVMBuildFAdd(e->builder, a, b, "");
+        break;
+    case OP_SUB:
+        result = LLVMBuildFSub(e->builder, a, b, "");
+        break;
+    case OP_MUL:
+        result = LLVMBuildFMul(e->builder, a, b, "");
+        break;
+    case OP_DIV:
+        result = LLVMBuildFDiv(e->builder, a, b, "");
+        break;
+    case OP_REM:
+        return emit_fmod(e, LLVMTypeOf(a), a, b);
+    case OP_NEG:
+        return LLVMBuildFNeg(e->builder, a, "");
+    default:
+        abort();
+    }
+    if (dtype == PHB_F16 || dtype == PHB_BF16)
+        return emit_half_round(e, dtype, result);
+    if (e->fastmath && LLVMCanValueUseFastMathFlags(result))
+        LLVMSetFastMathFlags(result,
+            LLVMFastMathAllowReassoc | LLVMFastMathAllowContract | LLVMFastMathAllowReciprocal | LLVMFastMathNoSignedZeros | LLVMFastMathApproxFunc);
+    return result;
+}
+
+static LLVMValueRef emit_int_op(Emitter *e, OpKind kind, bool is_signed, LLVMValueRef a, LLVMValueRef b) {
+    LLVMBuilderRef builder = e->builder;
+    switch (kind) {
+    case OP_ADD:
+        return LLVMBuildAdd(builder, a, b, "");
+    case OP_SUB:
+        return LLVMBuildSub(builder, a, b, "");
+    case OP_MUL:
+        return LLVMBuildMul(builder, a, b, "");
+    case OP_DIV:
+    case OP_REM:
+        return emit_int_division(e, kind == OP_REM, is_signed, a, b);
+    case OP_AND:
+        return LLVMBuildAnd(builder, a, b, "");
+    case OP_OR:
+        return LLVMBuildOr(builder, a, b, "");
+    case OP_XOR:
+        return LLVMBuildXor(builder, a, b, "");
+    case OP_SHL:
+    case OP_SHR:
+        return emit_shift(e, kind == OP_SHL, is_signed, a, b);
+    case OP_NEG:
+        return LLVMBuildNeg(builder, a, "");
+    case OP_NOT:
+        return LLVMBuildNot(builder, a, "");
+    default:
+        abort();
+    }
+}
+
+static LLVMValueRef emit_compare(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b) {
+    bool is_signed = dtype_is_signed(dtype);
+    switch (kind) {
+    case OP_EQ:
+        return dtype_is_float(dtype) ? LLVMBuildFCmp(e->builder, LLVMRealOEQ, a, b, "") : LLVMBuildICmp(e->builder, LLVMIntEQ, a, b, "");
+    case OP_NE:
+        return dtype_is_float(dtype) ? LLVMBuildFCmp(e->builder, LLVMRealUNE, a, b, "") : LLVMBuildICmp(e->builder, LLVMIntNE, a, b, "");
+    case OP_LT:
+        return dtype_is_float(dtype) ? LLVMBuildFCmp(e->builder, LLVMRealOLT, a, b, "")
+                                     : LLVMBuildICmp(e->builder, is_signed ? LLVMIntSLT : LLVMIntULT, a, b, "");
+    case OP_LE:
+        return dtype_is_float(dtype) ? LLVMBuildFCmp(e->builder, LLVMRealOLE, a, b, "")
+                                     : LLVMBuildICmp(e->builder, is_signed ? LLVMIntSLE : LLVMIntULE, a, b, "");
+    default:
+        abort();
+    }
+}
+
+LLVMValueRef emit_element_op(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b) {
+    if (op_info[kind].traits & TRAIT_COMPARE)
+        return emit_compare(e, kind, dtype, a, b);
+    if (dtype_is_float(dtype))
+        return emit_float_op(e, kind, dtype, a, b);
+    return emit_int_op(e, kind, dtype_is_int(dtype) && dtype_is_signed(dtype), a, b);
+}

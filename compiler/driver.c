@@ -1,0 +1,387 @@
+/* One compilation, top to bottom: read, parse, check, lower, optimise, split, generate, write. */
+#define XXH_INLINE_ALL
+#include "compiler/driver.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define RUNTIME_NAME "libphobosrt.a"
+#define COMPILER "phobosc " PHOBOS_VERSION
+
+typedef struct Compilation {
+    Context context;
+    Source source;
+    const Options *options;
+    const char *output; /* NULL: standard output */
+    const char *runtime_path;
+    bool from_ir;
+    Buffer text; /* what is written, unless it is an executable */
+} Compilation;
+
+/* ---- messages that have no position ---- */
+
+static bool fail(const char *sentence) {
+    fprintf(stderr, "phobosc: error: %s\n", sentence);
+    return false;
+}
+
+static bool usage_fault(Compilation *c, int *status, const char *sentence) {
+    (void)c;
+    *status = STATUS_USAGE;
+    return fail(sentence);
+}
+
+_Noreturn static void internal_error(const Compilation *c, const char *pass, const char *message) {
+    fprintf(stderr, "phobosc: internal error after %s of '%s': %s\n", pass, c->source.path, message);
+    abort();
+}
+
+static bool no_errors(const Compilation *c) {
+    return diag_error_count(c->context.diag) == 0;
+}
+
+/* ---- paths ---- */
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The folder of this executable, by its real name. */
+static const char *own_folder(Arena *arena) {
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0)
+        return ".";
+    path[length] = '\0';
+    *strrchr(path, '/') = '\0';
+    return arena_printf(arena, "%s", path);
+}
+
+static const char *find_runtime(Arena *arena) {
+    return arena_printf(arena, "%s/%s/%s", own_folder(arena), PHOBOS_RUNTIME_DIR, RUNTIME_NAME);
+}
+
+static bool is_text(EmitKind emit) {
+    return emit != EMIT_EXE && emit != EMIT_OBJ;
+}
+
+/* As cc: a.out, NAME.o; text goes to standard output. */
+static const char *output_name(Arena *arena, const Options *options) {
+    if (options->output)
+        return strcmp(options->output, "-") == 0 ? NULL : options->output;
+    if (options->emit == EMIT_EXE)
+        return "a.out";
+    if (is_text(options->emit))
+        return NULL;
+    const char *name = strcmp(options->input, "-") == 0 ? "stdin" : base_name(options->input);
+    const char *dot = strrchr(name, '.');
+    return arena_printf(arena, "%.*s.o", dot && dot != name ? (int)(dot - name) : (int)strlen(name), name);
+}
+
+static bool same_file(const char *a, const char *b) {
+    struct stat first, second;
+    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev && first.st_ino == second.st_ino && S_ISREG(first.st_mode);
+}
+
+/* ---- stages ---- */
+
+static bool starts_ir(const Source *source) {
+    static const char magic[] = "phobos-ir";
+    return source->length >= sizeof magic - 1 && memcmp(source->text, magic, sizeof magic - 1) == 0;
+}
+
+static Diag *new_diag(const Compilation *c, const Source *source) {
+    const Options *options = c->options;
+    const char *terminal = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    bool may_color = isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") != 0 && !(no_color && *no_color);
+    bool color = options->color == COLOR_ALWAYS || (options->color == COLOR_AUTO && may_color);
+    Diag *diag = diag_new(c->context.arena, source, stderr, options->diagnostics, color);
+    for (int i = 0; i < options->warnings.count; i++)
+        diag_set_warning(diag, options->warnings.items[i].kind, options->warnings.items[i].on);
+    diag_set_werror(diag, options->werror);
+    diag_set_quiet(diag, options->quiet);
+    return diag;
+}
+
+/* Tokens of IR text are where the reader says; what it stands for is where its source was. */
+static IrModule *read_ir(Compilation *c) {
+    IrModule *module = ir_read(&c->context);
+    if (!module)
+        return NULL;
+    Source *origin = NEW(c->context.arena, Source);
+    origin->path = module->file;
+    diag_finish(c->context.diag);
+    c->context.source = origin;
+    c->context.diag = new_diag(c, origin);
+    return module;
+}
+
+static Ast *parse(Compilation *c) {
+    Ast *ast = parse_source(&c->context);
+    return no_errors(c) ? ast : NULL;
+}
+
+static IrModule *check_and_lower(Compilation *c, Ast *ast) {
+    const Options *options = c->options;
+    SemaOptions sema = {options->defines.items, options->defines.count, options->no_cluster};
+    CheckedProgram *program = sema_check(&c->context, ast, &sema);
+    if (!no_errors(c))
+        return NULL;
+    IrModule *module = lower_program(&c->context, program, strcmp(c->source.path, "-") == 0 ? "<stdin>" : base_name(c->source.path));
+    return no_errors(c) ? module : NULL;
+}
+
+static void verify(Compilation *c, IrModule *module, const char *pass) {
+    const char *broken = ir_verify(&c->context, module);
+    if (broken)
+        internal_error(c, pass, broken);
+}
+
+typedef bool PassFunction(Context *context, IrKernel *kernel);
+
+static const struct {
+    const char *name;
+    PassFunction *run; /* NULL: the module as lowered */
+} passes[IR_PASS_COUNT] = {
+    [PASS_LOWER] = {"lower", NULL},
+    [PASS_FOLD] = {"fold", ir_fold},
+    [PASS_CSE] = {"cse", ir_cse},
+    [PASS_DCE] = {"dce", ir_dce},
+};
+
+/* One round of the passes up to `last`; says whether any changed a kernel. */
+static bool run_passes(Compilation *c, IrModule *module, IrPass last) {
+    bool changed = false;
+    for (int pass = 0; pass <= (int)last; pass++) {
+        for (int k = 0; passes[pass].run && k < module->kernels.count; k++)
+            changed |= passes[pass].run(&c->context, module->kernels.items[k]);
+#ifndef NDEBUG
+        verify(c, module, passes[pass].name);
+#endif
+    }
+    return changed;
+}
+
+/* To the end, so that IR that was printed and read again is not changed further. */
+static void optimise(Compilation *c, IrModule *module) {
+    while (run_passes(c, module, IR_PASS_COUNT - 1))
+        ;
+    verify(c, module, "optimisation");
+}
+
+static void optimise_variants(Compilation *c, const ClusterProgram *program) {
+    for (int k = 0; k < program->kernels.count; k++) {
+        ClusterKernel *kernel = program->kernels.items[k];
+        for (int v = 0; v < kernel->variants.count; v++) {
+            IrModule module = {.file = program->file};
+            vec_push(c->context.arena, &module.kernels, kernel->variants.items[v].kernel);
+            optimise(c, &module);
+        }
+    }
+}
+
+static ClusterProgram *split(Compilation *c, IrModule *module) {
+    ClusterProgram *program = cluster_split(&c->context, module);
+    return no_errors(c) ? program : NULL;
+}
+
+static bool hash_file(XXH3_state_t *state, const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return false;
+    static char bytes[1 << 16];
+    size_t count;
+    while ((count = fread(bytes, 1, sizeof bytes, file)) > 0)
+        XXH3_128bits_update(state, bytes, count);
+    bool done = !ferror(file);
+    fclose(file);
+    return done;
+}
+
+/* What two executables must share to work on one job: the program, the options that shape its code, the compiler, the runtime. An object that is made
+ * where there is no runtime has an id without it. */
+static void make_build_id(const Compilation *c, IrModule *module, uint8_t id[16]) {
+    const Options *options = c->options;
+    Buffer text = {0};
+    buffer_printf(&text, "%s -O%d", COMPILER, options->optimise);
+    for (int i = 0; i < options->levels.count; i++)
+        buffer_printf(&text, " %s", options->levels.items[i]);
+    buffer_puts(&text, "\n");
+    ir_print(&text, module);
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        internal_error(c, "optimisation", "out of memory");
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, text.data, text.length);
+    hash_file(state, c->runtime_path);
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    memcpy(id, canonical.digest, 16);
+    XXH3_freeState(state);
+    buffer_free(&text);
+}
+
+static bool generate(Compilation *c, IrModule *module) {
+    const Options *options = c->options;
+    CodegenOptions codegen = {options->optimise, options->levels.items, options->levels.count, {0}, COMPILER};
+    make_build_id(c, module, codegen.build_id);
+    ClusterProgram *program = split(c, module);
+    if (!program)
+        return false;
+    select_cpu_variants(&c->context, program);
+    if (!no_errors(c))
+        return false;
+    optimise_variants(c, program);
+    CodegenOutput output = options->emit == EMIT_LLVM ? CODEGEN_LLVM : options->emit == EMIT_ASM ? CODEGEN_ASM : CODEGEN_OBJECT;
+    codegen_program(&c->context, program, &codegen, output, &c->text);
+    return no_errors(c);
+}
+
+/* Leaves the output in c->text: an executable's object. False after errors in the diagnostics. */
+static bool compile(Compilation *c) {
+    EmitKind emit = c->options->emit;
+    IrModule *module;
+    if (c->from_ir) {
+        module = read_ir(c);
+    } else {
+        Ast *ast = parse(c);
+        if (ast && emit == EMIT_AST) {
+            ast_print(&c->text, ast);
+            return true;
+        }
+        module = ast ? check_and_lower(c, ast) : NULL;
+    }
+    if (!module)
+        return false;
+    verify(c, module, "lowering");
+    if (emit == EMIT_IR_AFTER)
+        run_passes(c, module, c->options->ir_after);
+    else
+        optimise(c, module);
+    if (emit == EMIT_IR || emit == EMIT_IR_AFTER) {
+        ir_print(&c->text, module);
+        return true;
+    }
+    if (emit != EMIT_CLUSTER)
+        return generate(c, module);
+    ClusterProgram *program = split(c, module);
+    if (program)
+        cluster_print(&c->text, program);
+    return program != NULL;
+}
+
+/* ---- output ---- */
+
+static bool write_stdout(const Buffer *text) {
+    if (fwrite(text->data, 1, text->length, stdout) == text->length && fflush(stdout) == 0)
+        return true;
+    fprintf(stderr, "phobosc: error: cannot write standard output: %s\n", strerror(errno));
+    return false;
+}
+
+static bool write_file(Arena *arena, const Buffer *text, const char *path, char **error) {
+    Output output;
+    if (!output_begin(arena, path, "", &output, error))
+        return false;
+    if (output_write(arena, &output, text->data, text->length, error))
+        return output_commit(arena, &output, error);
+    output_abandon(&output);
+    return false;
+}
+
+static bool write_output(Compilation *c) {
+    char *error = NULL;
+    if (!c->output)
+        return write_stdout(&c->text);
+    bool done = c->options->emit == EMIT_EXE ? link_executable(&c->context, &c->text, c->runtime_path, PHOBOS_LINK_FLAGS, c->output, &error)
+                                             : write_file(c->context.arena, &c->text, c->output, &error);
+    return done || fail(error);
+}
+
+/* The depfile is complete before the output appears, and takes its place after it. */
+static bool write_outputs(Compilation *c) {
+    if (!c->options->depfile)
+        return write_output(c);
+    Arena *arena = c->context.arena;
+    const char *target = c->output ? c->output : "-";
+    Buffer text = {0};
+    depfile_print(&text, c->options, target);
+    Output depfile;
+    char *error = NULL;
+    if (!output_begin(arena, depfile_name(arena, c->options, c->output ? c->output : base_name(c->options->input)), "", &depfile, &error))
+        return fail(error);
+    bool done = output_write(arena, &depfile, text.data, text.length, &error) || fail(error);
+    buffer_free(&text);
+    if (!done || !write_output(c)) {
+        output_abandon(&depfile);
+        return false;
+    }
+    return output_commit(arena, &depfile, &error) || fail(error);
+}
+
+static bool inputs_fit_options(Compilation *c, int *status) {
+    const Options *options = c->options;
+    if (c->output && same_file(options->input, c->output))
+        return usage_fault(c, status, "the output is the source");
+    if (options->depfile_path && same_file(options->input, options->depfile_path))
+        return usage_fault(c, status, "the depfile is the source");
+    if (!c->from_ir)
+        return true;
+    if (options->emit == EMIT_AST)
+        return usage_fault(c, status, "'--emit=ast' needs source, the input is IR");
+    if (options->defines.count || options->no_cluster)
+        return usage_fault(c, status, "'-D' and '--no-cluster' need source, the input is IR");
+    return true;
+}
+
+static int print_search_dirs(Arena *arena) {
+    Buffer text = {0};
+    buffer_printf(&text, "runtime: %s\n", find_runtime(arena));
+    int status = write_stdout(&text) ? STATUS_DONE : STATUS_WRONG;
+    buffer_free(&text);
+    return status;
+}
+
+static int print_facts(Arena *arena, const Options *options) {
+    if (options->show_search_dirs && !options->show_help && !options->show_version)
+        return print_search_dirs(arena);
+    if (options->show_help)
+        options_print_help(stdout);
+    else
+        puts(COMPILER);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return STATUS_DONE;
+    fail("cannot write standard output");
+    return STATUS_WRONG;
+}
+
+int driver_run(Arena *arena, Interner *interner, const Options *options) {
+    if (options->show_help || options->show_version || options->show_search_dirs)
+        return print_facts(arena, options);
+    Compilation c = {.options = options, .output = output_name(arena, options), .runtime_path = find_runtime(arena)};
+    char *error = NULL;
+    if (!source_read(arena, options->input, &c.source, &error)) {
+        fail(error);
+        return STATUS_WRONG;
+    }
+    c.from_ir = starts_ir(&c.source);
+    int status = STATUS_WRONG;
+    if (!inputs_fit_options(&c, &status))
+        return status;
+    c.context = (Context){arena, interner, dim_pool_new(arena), type_pool_new(arena), NULL, &c.source};
+    c.context.diag = new_diag(&c, &c.source);
+    bool compiled = compile(&c);
+    diag_finish(c.context.diag);
+    if (compiled && no_errors(&c) && write_outputs(&c))
+        status = STATUS_DONE;
+    buffer_free(&c.text);
+    return status;
+}

@@ -1,0 +1,86 @@
+/* The command. */
+#ifndef PHOBOS_COMPILER_DRIVER_H
+#define PHOBOS_COMPILER_DRIVER_H
+
+#include "compiler/sema/sema.h"
+
+enum { STATUS_DONE = 0, STATUS_WRONG = 1, STATUS_USAGE = 2 };
+
+/* ---- options.c ---- */
+
+/* Kinds of output: enumerator, name after --emit=, what it is. */
+#define EMIT_KINDS(X)                                                                                                                                \
+    X(EXE, "exe", "an executable")                                                                                                                   \
+    X(OBJ, "obj", "an object with the kernels and their tables")                                                                                     \
+    X(LIB, "lib", "a static archive and NAME.h")                                                                                                     \
+    X(AST, "ast", "the source as parsed")                                                                                                            \
+    X(IR, "ir", "the tile IR; phobosc reads it back")                                                                                                \
+    X(IR_AFTER, "ir-after", "the tile IR after a pass: --emit=ir-after=PASS")                                                                        \
+    X(CLUSTER, "cluster", "the cluster program")                                                                                                     \
+    X(LLVM, "llvm", "LLVM IR")                                                                                                                       \
+    X(PTX, "ptx", "PTX")                                                                                                                             \
+    X(ASM, "asm", "assembly")
+
+typedef enum EmitKind {
+#define X(id, name, what) EMIT_##id,
+    EMIT_KINDS(X)
+#undef X
+        EMIT_KIND_COUNT
+} EmitKind;
+
+/* Steps of the IR pipeline, in order, as --emit=ir-after names them. */
+#define IR_PASSES(X)                                                                                                                                 \
+    X(LOWER, "lower")                                                                                                                                \
+    X(FOLD, "fold")                                                                                                                                  \
+    X(CSE, "cse")                                                                                                                                    \
+    X(DCE, "dce")
+
+typedef enum IrPass {
+#define X(id, name) PASS_##id,
+    IR_PASSES(X)
+#undef X
+        IR_PASS_COUNT
+} IrPass;
+
+typedef enum ColorChoice { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } ColorChoice;
+
+typedef struct WarningChoice {
+    WarningKind kind;
+    bool on;
+} WarningChoice;
+
+typedef struct Options {
+    const char *input;  /* "-": standard input */
+    const char *output; /* NULL: by the kind's default */
+    EmitKind emit;
+    IrPass ir_after;          /* EMIT_IR_AFTER */
+    int optimise;             /* 0..3 */
+    VEC(const char *) levels; /* CPU levels, ascending */
+    VEC(Define) defines;
+    bool no_cluster;
+    bool depfile;                      /* -MD */
+    const char *depfile_path;          /* NULL: the output's name with .d */
+    VEC(const char *) depfile_targets; /* empty: the output */
+    bool depfile_phony;
+    VEC(WarningChoice) warnings; /* in the order given */
+    bool werror, quiet;
+    ColorChoice color;
+    DiagFormat diagnostics;
+    bool show_version, show_help, show_search_dirs; /* the input may be missing */
+} Options;
+
+/* False after a message on stderr: the command line is wrong. Strings live as long as argv or the arena. */
+bool options_parse(Arena *arena, Interner *interner, int argc, char **argv, Options *options);
+void options_print_help(FILE *out);
+
+/* ---- depfile.c ---- */
+
+/* The text of the depfile: each target depends on `input`. */
+void depfile_print(Buffer *buffer, const Options *options, const char *output);
+const char *depfile_name(Arena *arena, const Options *options, const char *output);
+
+/* ---- driver.c ---- */
+
+int driver_run(Arena *arena, Interner *interner, const Options *options); /* an exit status */
+
+#endif

@@ -1,0 +1,15 @@
+/* phobosc: compiles one source into one output. */
+#include "compiler/codegen/codegen.h"
+#include "compiler/driver.h"
+
+int main(int argc, char **argv) {
+    output_catch_signals();
+    Arena *arena = arena_new();
+    Interner *interner = interner_new(arena);
+    Options options;
+    int status = STATUS_USAGE;
+    if (options_parse(arena, interner, argc, argv, &options))
+        status = driver_run(arena, interner, &options);
+    arena_free(arena);
+    return status;
+}
