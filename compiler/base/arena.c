@@ -54,7 +54,7 @@ void arena_free(Arena *arena) {
 void *arena_alloc(Arena *arena, size_t size) {
     if (size > PTRDIFF_MAX)
         out_of_memory();
-    size = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+    size = ((size ? size : 1) + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
     if (size >= ARENA_LARGE_BYTES)
         return chunk_new(arena, size);
     if (size > arena->left) {

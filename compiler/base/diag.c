@@ -249,11 +249,11 @@ const char *nearest_name(const char *name, const char *const *names, int count) 
     size_t length = strlen(name);
     if (length > NAME_LIMIT)
         return NULL;
-    size_t best = (length < 3 ? 1 : length / 3) + 1; /* up to a third of the name may be wrong */
+    size_t best = (length < 2 ? 0 : length < 3 ? 1 : length / 3) + 1; /* up to a third of the name may be wrong */
     const char *nearest = NULL;
     for (int i = 0; i < count; i++) {
         size_t other = strlen(names[i]);
-        if (other > NAME_LIMIT || (length == 1 && other == 1))
+        if (other > NAME_LIMIT)
             continue;
         size_t distance = edit_distance(name, length, names[i], other);
         if (distance < best) {

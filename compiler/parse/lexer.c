@@ -345,8 +345,7 @@ static Token token_scan(Lexer *lexer) {
         name_scan(lexer, &token);
     } else if (c == '.' && is_digit(peek(lexer, 1))) {
         number_tail_pass(lexer);
-        token.kind = TOKEN_FLOAT;
-        token.text = intern(lexer->context->interner, lexer->text + token.offset, lexer->at - token.offset);
+        token.kind = TOKEN_ERROR;
         diag_error(lexer->context->diag, span_from(lexer, token.offset), "a number needs a digit on both sides of its point");
     } else if ((token.kind = punctuation_find(lexer, &length)) != TOKEN_ERROR) {
         lexer->at += length;
