@@ -100,13 +100,16 @@ char *text_append(char *text, const char *format, ...) {
 
 static void append(ErrorList *list, char *line) {
     mask_controls(line);
-    char **lines = realloc(list->lines, ((size_t)list->count + 1) * sizeof *lines);
-    if (lines == NULL) {
-        free(line);
-        return;
+    size_t count = (size_t)list->count;
+    if ((count & (count - 1)) == 0) { /* full: the capacity is the next power of two */
+        char **lines = realloc(list->lines, (count > 0 ? 2 * count : 1) * sizeof *lines);
+        if (lines == NULL) {
+            fputs("error: out of memory\n", stderr);
+            abort();
+        }
+        list->lines = lines;
     }
-    lines[list->count++] = line;
-    list->lines = lines;
+    list->lines[list->count++] = line;
 }
 
 void errors_add(ErrorList *list, const char *format, ...) {

@@ -10,10 +10,7 @@
 
 static void report_at(JobReader *reader, bool failure, int line, int column, const char *text) {
     void (*add)(ErrorList *, const char *, ...) = failure ? errors_add_failure : errors_add;
-    if (line > 0)
-        add(reader->errors, "%s:%d:%d: %s", reader->path, line, column, text);
-    else
-        add(reader->errors, "%s: %s", reader->path, text);
+    add(reader->errors, "%s:%d:%d: %s", reader->path, line, column, text);
 }
 
 void report(JobReader *reader, const JsonNode *node, const char *format, ...) {
@@ -21,7 +18,8 @@ void report(JobReader *reader, const JsonNode *node, const char *format, ...) {
     va_start(arguments, format);
     char *text = format_arguments(format, arguments);
     va_end(arguments);
-    report_at(reader, false, node != NULL ? node->line : 0, node != NULL ? node->column : 0, text);
+    node = node != NULL ? node : reader->root;
+    report_at(reader, false, node->line, node->column, text);
     free(text);
 }
 
@@ -30,7 +28,8 @@ void report_failure(JobReader *reader, const JsonNode *node, const char *format,
     va_start(arguments, format);
     char *text = format_arguments(format, arguments);
     va_end(arguments);
-    report_at(reader, true, node != NULL ? node->line : 0, node != NULL ? node->column : 0, text);
+    node = node != NULL ? node : reader->root;
+    report_at(reader, true, node->line, node->column, text);
     free(text);
 }
 

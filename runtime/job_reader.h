@@ -34,7 +34,7 @@ typedef struct JobReader {
     DimEntry *dims;       /* as kernel->dims */
 } JobReader;
 
-/* An error at a value, or at the job file as a whole where `node` is NULL. */
+/* An error at a value, or where the job begins if `node` is NULL. */
 void report(JobReader *reader, const JsonNode *node, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void report_failure(JobReader *reader, const JsonNode *node, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* At the key of a member that is none of `names`: with the nearest, or with all of them. */

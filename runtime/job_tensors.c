@@ -83,7 +83,7 @@ static char *path_of(JobReader *reader, const JsonNode *uri) {
         free(path);
         return NULL;
     }
-    if (path[0] == '/')
+    if (path[0] == '/' || strcmp(reader->folder, ".") == 0)
         return path;
     char *beside = format_text("%s/%s", strcmp(reader->folder, "/") == 0 ? "" : reader->folder, path);
     free(path);
@@ -117,7 +117,7 @@ static bool read_shape(JobReader *reader, const JsonNode *node, const PhbTensor 
     if (!expect_kind(reader, node, "shape", JSON_NODE_ARRAY))
         return false;
     if (node->count != tensor->rank) {
-        report(reader, node, "tensor \"%s\": expected %d axes, found %d", tensor->name, tensor->rank, node->count);
+        report(reader, node, "tensor \"%s\" has rank %d in the kernel, found %d", tensor->name, tensor->rank, node->count);
         return false;
     }
     bool fine = true;
@@ -179,7 +179,8 @@ static bool check_header(JobReader *reader, const PhbTensor *tensor, TensorEntry
         return false;
     }
     if (header->rank != tensor->rank) {
-        report(reader, entry->uri, "tensor \"%s\": expected %d axes, found %d in \"%s\"", tensor->name, tensor->rank, header->rank, file->path);
+        report(
+            reader, entry->uri, "tensor \"%s\" has rank %d in the kernel, found %d in \"%s\"", tensor->name, tensor->rank, header->rank, file->path);
         return false;
     }
     for (int axis = 0; axis < header->rank; axis++) {

@@ -227,7 +227,8 @@ JsonNode *json_parse_located(const char *text, size_t size, const char *path, Er
     /* Integers as reals: the spelling is what counts here, and u64 reaches beyond jansson's integers. */
     json_t *accepted = json_loadb(text, size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &error);
     if (accepted == NULL) {
-        errors_add(errors, "%s:%d:%d: %s", path, error.line > 0 ? error.line : 1, error.column > 0 ? error.column : 1, error.text);
+        const char *text_of = json_error_code(&error) == json_error_null_character ? "\\u0000 is not allowed" : error.text;
+        errors_add(errors, "%s:%d:%d: %s", path, error.line > 0 ? error.line : 1, error.column > 0 ? error.column : 1, text_of);
         return NULL;
     }
     json_decref(accepted);
