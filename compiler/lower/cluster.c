@@ -30,16 +30,16 @@ static void refuse_other(Split *split, const Access *access, int k) {
     const char *own = own_offset(split, along, step), *extent = split_dim_text(split, step);
     const char *edit =
         axis->extent ? split_text(split, "write '%s :+ %s'", own, extent) : split_text(split, "write '%s + e' with e proved in [0, %s)", own, extent);
-    refuse(split, &(Refusal){
-                      .at = access->op->span,
-                      .rule = split_text(split, "the access to axis %d of '%s' is none of grid, whole and halo", k, name),
-                      .other = offset->def ? offset->def->span : access->op->span,
-                      .other_text = form ? split_text(split, "the offset is '%s'", form)
-                                         : split_text(split, "the offset depends on '%s' here", block_names[along]),
-                      .node = split_text(split, "the access may start at any element of '%s'", name),
-                      .cluster = split_text(split, "the offset does not say which super-tile of '%s' a unit of work needs", name),
-                      .edit = !axis->extent && step == dim_int(split->context->dims, 1) ? split_text(split, "write '%s'", own) : edit,
-                  });
+    Refusal refusal = {
+        .at = access->op->span,
+        .rule = split_text(split, "the access to axis %d of '%s' is none of grid, whole and halo", k, name),
+        .other = offset->def ? offset->def->span : access->op->span,
+        .other_text = form ? split_text(split, "the offset is '%s'", form) : split_text(split, "the offset depends on '%s' here", block_names[along]),
+        .node = split_text(split, "the access may start at any element of '%s'", name),
+        .cluster = split_text(split, "the offset does not say which super-tile of '%s' a unit of work needs", name),
+        .edit = !axis->extent && step == dim_int(split->context->dims, 1) ? split_text(split, "write '%s'", own) : edit,
+    };
+    refuse(split, &refusal);
 }
 
 /* The offset leaves the tile that ctx.block names: into the neighbouring super-tile where the axis is split. */
@@ -49,35 +49,34 @@ static void refuse_shifted(Split *split, const Access *access, int k) {
     const char *own = own_offset(split, axis->axis, axis->step);
     const Access *other = split->axis_access[access->param * PHB_MAX_RANK + k];
     bool is_store = access->op->kind == OP_STORE;
-    refuse(split,
-        &(Refusal){
-            .at = access->op->span,
-            .rule = split_text(split, "'%s' is accessed at two super-tile coordinates in one unit of work", name),
-            .other = other ? other->op->span : access->op->operands.items[1 + k]->def->span,
-            .other_text = other ? split_text(split, "axis %d is accessed at '%s' here, and at '%s' there", k, own, form ? form : "another offset")
-                                : split_text(split, "the offset is not proved to stay in the tile at '%s'", own),
-            .node = split_text(split, "'%s' is one tensor, and a slice may start anywhere in it", name),
-            .cluster =
-                split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, and this slice also reaches the next one", name, k),
-            .edit = is_store ? split_text(split, "store at '%s'", own)
-                             : split_text(split, "declare '@halo(%s = w)' with the width w that the offset needs", name),
-        });
+    Refusal refusal = {
+        .at = access->op->span,
+        .rule = split_text(split, "'%s' is accessed at two super-tile coordinates in one unit of work", name),
+        .other = other ? other->op->span : access->op->operands.items[1 + k]->def->span,
+        .other_text = other ? split_text(split, "axis %d is accessed at '%s' here, and at '%s' there", k, own, form ? form : "another offset")
+                            : split_text(split, "the offset is not proved to stay in the tile at '%s'", own),
+        .node = split_text(split, "'%s' is one tensor, and a slice may start anywhere in it", name),
+        .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, and this slice also reaches the next one", name, k),
+        .edit = is_store ? split_text(split, "store at '%s'", own)
+                         : split_text(split, "declare '@halo(%s = w)' with the width w that the offset needs", name),
+    };
+    refuse(split, &refusal);
 }
 
 static void refuse_step(Split *split, const Access *access, int k) {
     const AxisAccess *axis = &access->axes[k];
     const BlockAxis *block = &split->block[axis->axis];
     const char *along = block_names[axis->axis], *step = split_dim_text(split, axis->step), *first = split_dim_text(split, block->step);
-    refuse(split,
-        &(Refusal){
-            .at = access->op->span,
-            .rule = split_text(split, "'%s' steps by '%s' here and by '%s' elsewhere: one axis of ctx.block has one step", along, step, first),
-            .other = block->access->op->span,
-            .other_text = split_text(split, "axis %d of '%s' steps by '%s'", block->tensor_axis, param_name(split, block->access->param), first),
-            .node = "each slice is a grid of its own",
-            .cluster = split_text(split, "'%s' counts the tiles of one super-tile, which has one extent along the axis", along),
-            .edit = split_text(split, "step by '%s' at both places", first),
-        });
+    Refusal refusal = {
+        .at = access->op->span,
+        .rule = split_text(split, "'%s' steps by '%s' here and by '%s' elsewhere: one axis of ctx.block has one step", along, step, first),
+        .other = block->access->op->span,
+        .other_text = split_text(split, "axis %d of '%s' steps by '%s'", block->tensor_axis, param_name(split, block->access->param), first),
+        .node = "each slice is a grid of its own",
+        .cluster = split_text(split, "'%s' counts the tiles of one super-tile, which has one extent along the axis", along),
+        .edit = split_text(split, "step by '%s' at both places", first),
+    };
+    refuse(split, &refusal);
 }
 
 /* The tensor axis follows another ctx.block axis, or none, elsewhere. */
@@ -85,35 +84,35 @@ static void refuse_disagreement(Split *split, const Access *access, int k, const
     const AxisAccess *here = &access->axes[k], *there = &other->axes[k];
     const char *name = param_name(split, access->param);
     const char *follows = here->kind == ACCESS_WHOLE ? "no axis of ctx.block" : split_text(split, "'%s'", block_names[here->axis]);
-    refuse(split,
-        &(Refusal){
-            .at = access->op->span,
-            .rule = split_text(split, "'%s' is accessed at two super-tile coordinates in one unit of work", name),
-            .other = other->op->span,
-            .other_text = split_text(split, "axis %d follows '%s' here, and %s there", k, block_names[there->axis], follows),
-            .node = split_text(split, "both accesses read and write the one tensor '%s'", name),
-            .cluster =
-                split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, the one at '%s'", name, k, super_names[there->axis]),
-            .edit = access->op->kind == OP_STORE || other->op->kind == OP_STORE
-                        ? split_text(split, "use one offset for axis %d of '%s' throughout", k, name)
-                        : split_text(split, "pass the tensor a second time, as a parameter of its own, and make this access through that one"),
-        });
+    Refusal refusal = {
+        .at = access->op->span,
+        .rule = split_text(split, "'%s' is accessed at two super-tile coordinates in one unit of work", name),
+        .other = other->op->span,
+        .other_text = split_text(split, "axis %d follows '%s' here, and %s there", k, block_names[there->axis], follows),
+        .node = split_text(split, "both accesses read and write the one tensor '%s'", name),
+        .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, the one at '%s'", name, k, super_names[there->axis]),
+        .edit = access->op->kind == OP_STORE || other->op->kind == OP_STORE
+                    ? split_text(split, "use one offset for axis %d of '%s' throughout", k, name)
+                    : split_text(split, "pass the tensor a second time, as a parameter of its own, and make this access through that one"),
+    };
+    refuse(split, &refusal);
 }
 
 static void refuse_extents(Split *split, int axis, int at, int first) {
     const Access *here = split->axis_access[at], *there = split->axis_access[first];
     const char *extent = split_dim_text(split, param_type(split, here->param)->dims[at % PHB_MAX_RANK]);
     const char *expected = split_dim_text(split, param_type(split, there->param)->dims[first % PHB_MAX_RANK]);
-    refuse(split, &(Refusal){
-                      .at = here->op->span,
-                      .rule = split_text(split, "'%s' splits axis %d of '%s', of extent '%s', and an axis of extent '%s'", block_names[axis],
-                          at % PHB_MAX_RANK, param_name(split, here->param), extent, expected),
-                      .other = there->op->span,
-                      .other_text = split_text(split, "axis %d of '%s' is split here", first % PHB_MAX_RANK, param_name(split, there->param)),
-                      .node = "a slice beyond the shorter one's edge reads 0 and stores nothing",
-                      .cluster = "all tensors along one axis are cut into the same super-tiles",
-                      .edit = split_text(split, "declare the axis of '%s' with the extent '%s'", param_name(split, here->param), expected),
-                  });
+    Refusal refusal = {
+        .at = here->op->span,
+        .rule = split_text(split, "'%s' splits axis %d of '%s', of extent '%s', and an axis of extent '%s'", block_names[axis], at % PHB_MAX_RANK,
+            param_name(split, here->param), extent, expected),
+        .other = there->op->span,
+        .other_text = split_text(split, "axis %d of '%s' is split here", first % PHB_MAX_RANK, param_name(split, there->param)),
+        .node = "a slice beyond the shorter one's edge reads 0 and stores nothing",
+        .cluster = "all tensors along one axis are cut into the same super-tiles",
+        .edit = split_text(split, "declare the axis of '%s' with the extent '%s'", param_name(split, here->param), expected),
+    };
+    refuse(split, &refusal);
 }
 
 /* ---- what the accesses say about the axes ---- */
@@ -213,29 +212,31 @@ static bool is_indexed_by(const Split *split, const Access *access, int axis) {
 
 static void refuse_unused_axis(Split *split, int axis) {
     const Access *user = split->block[axis].access;
-    refuse(split, &(Refusal){
-                      .at = user ? user->op->span : grid_span(split, axis),
-                      .rule = split_text(split, "no store is indexed by '%s'", block_names[axis]),
-                      .other = split->kernel->signature.cluster_span,
-                      .other_text = "the kernel is read for a cluster because of this",
-                      .node = split_text(split, "CTAs that differ along '%s' store the same elements, in no order", block_names[axis]),
-                      .cluster = split_text(split, "units of work that differ along '%s' would own the same super-tiles", super_names[axis]),
-                      .edit = split_text(split, "index what is stored by '%s', or do without it", block_names[axis]),
-                  });
+    Refusal refusal = {
+        .at = user ? user->op->span : grid_span(split, axis),
+        .rule = split_text(split, "no store is indexed by '%s'", block_names[axis]),
+        .other = split->kernel->signature.cluster_span,
+        .other_text = "the kernel is read for a cluster because of this",
+        .node = split_text(split, "CTAs that differ along '%s' store the same elements, in no order", block_names[axis]),
+        .cluster = split_text(split, "units of work that differ along '%s' would own the same super-tiles", super_names[axis]),
+        .edit = split_text(split, "index what is stored by '%s', or do without it", block_names[axis]),
+    };
+    refuse(split, &refusal);
 }
 
 static void refuse_output(Split *split, const Access *store, int axis) {
     const Access *user = split->block[axis].access;
     const char *name = param_name(split, store->param);
-    refuse(split, &(Refusal){
-                      .at = store->op->span,
-                      .rule = split_text(split, "the output '%s' is not indexed by '%s'", name, block_names[axis]),
-                      .other = user ? user->op->span : grid_span(split, axis),
-                      .other_text = split_text(split, "'%s' is a grid axis because of this", block_names[axis]),
-                      .node = split_text(split, "CTAs that differ along '%s' store the same elements of '%s', in no order", block_names[axis], name),
-                      .cluster = split_text(split, "units of work that differ along '%s' would own the same region of '%s'", super_names[axis], name),
-                      .edit = split_text(split, "index an axis of '%s' by '%s', or do without it", name, block_names[axis]),
-                  });
+    Refusal refusal = {
+        .at = store->op->span,
+        .rule = split_text(split, "the output '%s' is not indexed by '%s'", name, block_names[axis]),
+        .other = user ? user->op->span : grid_span(split, axis),
+        .other_text = split_text(split, "'%s' is a grid axis because of this", block_names[axis]),
+        .node = split_text(split, "CTAs that differ along '%s' store the same elements of '%s', in no order", block_names[axis], name),
+        .cluster = split_text(split, "units of work that differ along '%s' would own the same region of '%s'", super_names[axis], name),
+        .edit = split_text(split, "index an axis of '%s' by '%s', or do without it", name, block_names[axis]),
+    };
+    refuse(split, &refusal);
 }
 
 static void check_outputs(Split *split) {
@@ -280,15 +281,16 @@ static void refuse_grid(Split *split, int axis, const char *cluster, const char 
     const GridAxis *grid = &split->kernel->signature.grid[axis];
     const char *count = grid->counts.count > 0 ? split_dim_text(split, grid->counts.items[0]) : "1";
     const Access *user = split->block[axis].access;
-    refuse(split, &(Refusal){
-                      .at = grid_span(split, axis),
-                      .rule = split_text(split, "the grid along '%s' does not follow the super-tiles", block_names[axis]),
-                      .other = user ? user->op->span : split->kernel->signature.cluster_span,
-                      .other_text = split_text(split, "'%s' is used here", block_names[axis]),
-                      .node = split_text(split, "'%s' CTAs run along the axis", count),
-                      .cluster = cluster,
-                      .edit = edit,
-                  });
+    Refusal refusal = {
+        .at = grid_span(split, axis),
+        .rule = split_text(split, "the grid along '%s' does not follow the super-tiles", block_names[axis]),
+        .other = user ? user->op->span : split->kernel->signature.cluster_span,
+        .other_text = split_text(split, "'%s' is used here", block_names[axis]),
+        .node = split_text(split, "'%s' CTAs run along the axis", count),
+        .cluster = cluster,
+        .edit = edit,
+    };
+    refuse(split, &refusal);
 }
 
 /* Along a split axis the leaf's grid must be its extent over the step: it is spelled so, since a dim's name may stand for more than one axis. */
@@ -335,15 +337,16 @@ static void check_requires(Split *split) {
         const Require *require = &signature->require.items[i];
         if (!mentions_split_dim(split, require->cond))
             continue;
-        refuse(split, &(Refusal){
-                          .at = require->span,
-                          .rule = split_text(split, "'@require(%s)' depends on the extent of a split axis", split_dim_text(split, require->cond)),
-                          .other = signature->cluster_span,
-                          .other_text = "the axis is split because of this",
-                          .node = "the condition is about the whole axis",
-                          .cluster = "it would be about one super-tile, and differ at the tensor's end",
-                          .edit = "leave the extent out of '@require', or promise whole tiles by '@aligned'",
-                      });
+        Refusal refusal = {
+            .at = require->span,
+            .rule = split_text(split, "'@require(%s)' depends on the extent of a split axis", split_dim_text(split, require->cond)),
+            .other = signature->cluster_span,
+            .other_text = "the axis is split because of this",
+            .node = "the condition is about the whole axis",
+            .cluster = "it would be about one super-tile, and differ at the tensor's end",
+            .edit = "leave the extent out of '@require', or promise whole tiles by '@aligned'",
+        };
+        refuse(split, &refusal);
     }
 }
 
@@ -354,35 +357,43 @@ static bool has_divisor(const SearchDim *dim, int64_t value) {
     return false;
 }
 
+static void refuse_super_tile(Split *split, const SearchDim *dim) {
+    Refusal refusal = {
+        .at = dim->cluster_span,
+        .rule = split_text(split, "no value of '%s' under @autotune divides its super-tile of %lld", dim->name, (long long)dim->cluster.items[0]),
+        .other = dim->span,
+        .other_text = "the values are declared here",
+        .node = "a tile may hang over the tensor's edge",
+        .cluster = "a super-tile is a whole number of tiles, so that both readings have the same tiles",
+        .edit = split_text(split, "make the first @cluster value of '%s' a multiple of %lld", dim->name, (long long)dim->leaf.items[0]),
+    };
+    refuse(split, &refusal);
+}
+
+static void refuse_fixed_dim(Split *split, const SearchDim *dim, const Param *param, int k) {
+    Refusal refusal = {
+        .at = dim->cluster_span,
+        .rule = split_text(split, "'%s' is a tensor's extent and a super-tile's at once", dim->name),
+        .other = param->span,
+        .other_text = split_text(split, "axis %d of '%s' has the extent '%s'", k, param->name, split_dim_text(split, param->type->dims[k])),
+        .node = split_text(split, "the tensor fixes '%s'", dim->name),
+        .cluster = split_text(split, "'%s' would be the tensor's extent and a part of it", dim->name),
+        .edit = split_text(split, "give axis %d of '%s' an extent of its own", k, param->name),
+    };
+    refuse(split, &refusal);
+}
+
 static void check_search_dim(Split *split, const SearchDim *dim) {
     const Signature *signature = &split->kernel->signature;
     if (!has_divisor(dim, dim->cluster.items[0]))
-        refuse(split,
-            &(Refusal){
-                .at = dim->cluster_span,
-                .rule =
-                    split_text(split, "no value of '%s' under @autotune divides its super-tile of %lld", dim->name, (long long)dim->cluster.items[0]),
-                .other = dim->span,
-                .other_text = "the values are declared here",
-                .node = "a tile may hang over the tensor's edge",
-                .cluster = "a super-tile is a whole number of tiles, so that both readings have the same tiles",
-                .edit = split_text(split, "make the first @cluster value of '%s' a multiple of %lld", dim->name, (long long)dim->leaf.items[0]),
-            });
+        refuse_super_tile(split, dim);
     for (int i = 0; i < signature->params.count; i++) {
         const Param *param = &signature->params.items[i];
-        for (int k = 0; param->type->kind == TYPE_TENSOR && k < param->type->rank; k++) {
-            if (!dim_mentions(param->type->dims[k], dim->name))
-                continue;
-            refuse(split, &(Refusal){
-                              .at = dim->cluster_span,
-                              .rule = split_text(split, "'%s' is a tensor's extent and a super-tile's at once", dim->name),
-                              .other = param->span,
-                              .other_text = split_text(
-                                  split, "axis %d of '%s' has the extent '%s'", k, param->name, split_dim_text(split, param->type->dims[k])),
-                              .node = split_text(split, "the tensor fixes '%s'", dim->name),
-                              .cluster = split_text(split, "'%s' would be the tensor's extent and a part of it", dim->name),
-                              .edit = split_text(split, "give axis %d of '%s' an extent of its own", k, param->name),
-                          });
+        for (int k = 0; k < param->type->rank; k++) {
+            if (dim_mentions(param->type->dims[k], dim->name)) {
+                refuse_fixed_dim(split, dim, param, k);
+                return;
+            }
         }
     }
 }

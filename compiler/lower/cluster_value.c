@@ -181,17 +181,17 @@ static void report_position(Split *split, const Misuse *misuse) {
     const char *name = misuse->kind == MISUSE_BLOCK ? block_names[misuse->axis] : grid_names[misuse->axis];
     const char *form = form_text(split, split->forms[misuse->value->id]);
     const char *when = split->block[misuse->axis].split ? "" : " if its axis were split";
-    refuse(
-        split, &(Refusal){
-                   .at = misuse->op->span,
-                   .rule = split_text(
-                       split, "a value depends on '%s' other than by a sum with 'origin' or a comparison with 'extent' of the axis it indexes", name),
-                   .other = value_span(misuse->value, misuse->op->span),
-                   .other_text = form ? split_text(split, "it depends on '%s'", form) : "it depends on this",
-                   .node = split_text(split, "'%s' counts the CTAs of the whole problem", name),
-                   .cluster = split_text(split, "'%s' counts those of one super-tile, so the value would change with the super-tile%s", name, when),
-                   .edit = position_edit(split, misuse),
-               });
+    Refusal refusal = {
+        .at = misuse->op->span,
+        .rule =
+            split_text(split, "a value depends on '%s' other than by a sum with 'origin' or a comparison with 'extent' of the axis it indexes", name),
+        .other = value_span(misuse->value, misuse->op->span),
+        .other_text = form ? split_text(split, "it depends on '%s'", form) : "it depends on this",
+        .node = split_text(split, "'%s' counts the CTAs of the whole problem", name),
+        .cluster = split_text(split, "'%s' counts those of one super-tile, so the value would change with the super-tile%s", name, when),
+        .edit = position_edit(split, misuse),
+    };
+    refuse(split, &refusal);
 }
 
 static void report_dim(Split *split, const Misuse *misuse) {
@@ -200,16 +200,17 @@ static void report_dim(Split *split, const Misuse *misuse) {
     while (declared_at(split, at) != misuse->name)
         at = next_on_axis(split, misuse->axis, at + 1);
     const char *tensor = split->kernel->signature.params.items[at / PHB_MAX_RANK].name;
-    refuse(split, &(Refusal){
-                      .at = value_span(misuse->value, misuse->op->span),
-                      .rule = split_text(split, "'%s' names a split axis, so it may only be compared with offsets along that axis", dim),
-                      .other = split->axis_access[at]->op->span,
-                      .other_text = split_text(split, "axis %d of '%s', of extent '%s', is split here", at % PHB_MAX_RANK, tensor, dim),
-                      .node = split_text(split, "'%s' is the extent of the whole axis", dim),
-                      .cluster = split_text(split, "'%s' is the extent of one super-tile", dim),
-                      .edit = split_text(split, "write 'whole(%s, %d)' or 'extent(%s, %d)', whichever is meant", tensor, at % PHB_MAX_RANK, tensor,
-                          at % PHB_MAX_RANK),
-                  });
+    Refusal refusal = {
+        .at = value_span(misuse->value, misuse->op->span),
+        .rule = split_text(split, "'%s' names a split axis, so it may only be compared with offsets along that axis", dim),
+        .other = split->axis_access[at]->op->span,
+        .other_text = split_text(split, "axis %d of '%s', of extent '%s', is split here", at % PHB_MAX_RANK, tensor, dim),
+        .node = split_text(split, "'%s' is the extent of the whole axis", dim),
+        .cluster = split_text(split, "'%s' is the extent of one super-tile", dim),
+        .edit =
+            split_text(split, "write 'whole(%s, %d)' or 'extent(%s, %d)', whichever is meant", tensor, at % PHB_MAX_RANK, tensor, at % PHB_MAX_RANK),
+    };
+    refuse(split, &refusal);
 }
 
 static void report(Split *split, Misuse *misuse) {
