@@ -132,6 +132,7 @@ static bool comment_skip(Lexer *lexer) {
     }
     if (block)
         diag_error(lexer->context->diag, opening, "this comment is not closed");
+    lexer->comment_open = block;
     return newline;
 }
 
@@ -365,33 +366,30 @@ bool token_continues(TokenKind kind) {
     return token_binary(kind, &op) || token_assign(kind, &compound, &op) || kind == TOKEN_COMMA || kind == TOKEN_ARROW;
 }
 
-/* A token that cannot stand inside brackets, or not inside braces, closes those that a mistake left open when it starts a line: what follows is read
- * as meant. */
-static void brackets_resync(Lexer *lexer, const Token *token) {
-    switch (token->kind) {
-    case TOKEN_KERNEL:
-    case TOKEN_FN:
-    case TOKEN_AT:
-        lexer->braces = 0;
-        lexer->brackets = 0;
-        break;
+static bool starts_statement(TokenKind kind) {
+    switch (kind) {
     case TOKEN_LET:
     case TOKEN_VAR:
     case TOKEN_IF:
-    case TOKEN_ELSE:
     case TOKEN_FOR:
     case TOKEN_WHILE:
     case TOKEN_BREAK:
     case TOKEN_CONTINUE:
     case TOKEN_RETURN:
-    case TOKEN_LBRACE:
-    case TOKEN_RBRACE:
-    case TOKEN_END:
-        lexer->brackets = 0;
-        break;
+        return true;
     default:
-        break;
+        return false;
     }
+}
+
+/* A token that cannot stand inside brackets, or not inside braces, closes those that a mistake left open when it starts a line: what follows is read
+ * as meant. */
+static void brackets_resync(Lexer *lexer, TokenKind kind) {
+    bool declaration = kind == TOKEN_KERNEL || kind == TOKEN_FN || kind == TOKEN_AT;
+    if (declaration)
+        lexer->braces = 0;
+    if (declaration || starts_statement(kind) || kind == TOKEN_ELSE || kind == TOKEN_LBRACE || kind == TOKEN_RBRACE || kind == TOKEN_END)
+        lexer->brackets = 0;
 }
 
 static void brackets_count(Lexer *lexer, TokenKind kind) {
@@ -419,8 +417,11 @@ static void brackets_count(Lexer *lexer, TokenKind kind) {
     }
 }
 
+/* A line that ends with an operator goes on, but not into a keyword that can only start a statement: there the operand is missing. */
 static bool newline_ends_statement(const Lexer *lexer, const Token *next) {
-    return lexer->braces > 0 && lexer->brackets == 0 && !token_continues(lexer->last) && next->kind != TOKEN_LBRACE && next->kind != TOKEN_ELSE;
+    if (lexer->braces == 0 || lexer->brackets > 0 || next->kind == TOKEN_LBRACE || next->kind == TOKEN_ELSE)
+        return false;
+    return !token_continues(lexer->last) || starts_statement(next->kind);
 }
 
 static Token token_give(Lexer *lexer, Token token) {
@@ -440,7 +441,7 @@ Token lexer_next(Lexer *lexer) {
     }
     Token token = token_scan(lexer);
     if (token.line_start) {
-        brackets_resync(lexer, &token);
+        brackets_resync(lexer, token.kind);
         if (newline_ends_statement(lexer, &token)) {
             lexer->held = token;
             lexer->has_held = true;

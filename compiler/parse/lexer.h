@@ -32,7 +32,8 @@ typedef struct Lexer {
     int braces, brackets; /* open '{'; open '(' and '[' in the innermost of them */
     Token held;           /* the token that a NEWLINE was put before; valid while has_held */
     bool has_held;
-    TokenKind last; /* the token given last, NEWLINE apart, and where it ends */
+    bool comment_open; /* the text ends in a comment that is not closed, which is reported */
+    TokenKind last;    /* the token given last, NEWLINE apart, and where it ends */
     size_t last_end;
     Span last_end_span;
 } Lexer;

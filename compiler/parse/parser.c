@@ -53,7 +53,8 @@ Span parser_span(const Parser *p, Span start) {
 /* ---- errors ---- */
 
 bool parser_report_once(Parser *p) {
-    if (p->gave_up || parser_at(p, TOKEN_ERROR) || (p->has_reported && p->reported == p->token.offset))
+    if (p->gave_up || parser_at(p, TOKEN_ERROR) || (parser_at(p, TOKEN_END) && p->lexer.comment_open) ||
+        (p->has_reported && p->reported == p->token.offset))
         return false;
     p->has_reported = true;
     p->reported = p->token.offset;
