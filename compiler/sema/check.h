@@ -41,7 +41,9 @@ void error_unsupported(Checker *checker, Span span, const char *what); /* "loops
 
 struct Scope {
     Scope *outer;
-    VEC(Symbol *) symbols;
+    VEC(Symbol *) symbols; /* in order of declaration */
+    Symbol **slots;        /* by name, open addressing, at most half full */
+    int capacity;
 };
 
 void scope_push(Checker *checker);

@@ -23,11 +23,30 @@ void scope_pop(Checker *checker) {
     }
 }
 
+/* The slot of a name: its newest symbol, or NULL. Names are interned, so that the pointer is the key. */
+static Symbol **find_slot(Symbol **slots, int capacity, const char *name) {
+    uint32_t mask = (uint32_t)capacity - 1;
+    uint32_t at = (uint32_t)(((uintptr_t)name >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
+    while (slots[at] && slots[at]->name != name)
+        at = (at + 1) & mask;
+    return &slots[at];
+}
+
 static Symbol *find_in(const Scope *scope, const char *name) {
-    for (int i = scope->symbols.count - 1; i >= 0; i--)
-        if (scope->symbols.items[i]->name == name)
-            return scope->symbols.items[i];
-    return NULL;
+    return scope->capacity > 0 ? *find_slot(scope->slots, scope->capacity, name) : NULL;
+}
+
+static void add_symbol(Checker *checker, Symbol *symbol) {
+    Arena *arena = checker->context->arena;
+    Scope *scope = checker->scope;
+    vec_push(arena, &scope->symbols, symbol);
+    if (2 * scope->symbols.count > scope->capacity) {
+        scope->capacity = scope->capacity ? 2 * scope->capacity : 16;
+        scope->slots = NEW_ARRAY(arena, Symbol *, scope->capacity);
+        for (int i = 0; i < scope->symbols.count; i++)
+            *find_slot(scope->slots, scope->capacity, scope->symbols.items[i]->name) = scope->symbols.items[i];
+    }
+    *find_slot(scope->slots, scope->capacity, symbol->name) = symbol;
 }
 
 Symbol *scope_find(const Checker *checker, const char *interned_name) {
@@ -88,13 +107,13 @@ Symbol *scope_declare(Checker *checker, SymbolKind kind, const char *interned_na
         warn_shadowing(checker, kind, interned_name, span);
     }
     Symbol *symbol = new_symbol(checker, kind, interned_name, span, type);
-    vec_push(checker->context->arena, &checker->scope->symbols, symbol);
+    add_symbol(checker, symbol);
     return symbol;
 }
 
 void scope_poison(Checker *checker, const char *interned_name) {
     Symbol *symbol = new_symbol(checker, SYMBOL_LET, interned_name, (Span){0}, type_poison(checker->context->types));
-    vec_push(checker->context->arena, &checker->scope->symbols, symbol);
+    add_symbol(checker, symbol);
 }
 
 void scope_names(Checker *checker, Names *names) {

@@ -11,6 +11,13 @@ static bool is_one(Checker *checker, const Dim *dim) {
     return dim_is_always(checker, dim, 1);
 }
 
+static bool has_shape(const Type *type, const Dim *const *dims, int rank) {
+    bool same = type->rank == rank;
+    for (int i = 0; same && i < rank; i++)
+        same = type->dims[i] == dims[i];
+    return same;
+}
+
 const Type *shape_join(Checker *checker, Span span, const char *what, const Type *a, const Type *b, PhbDType scalar) {
     int rank = a->rank > b->rank ? a->rank : b->rank;
     if (rank == 0)
@@ -29,7 +36,8 @@ const Type *shape_join(Checker *checker, Span span, const char *what, const Type
             return type_poison(checker->context->types);
         }
     }
-    if (!shape_check_tile(checker, span, dims, rank))
+    bool is_new = !has_shape(a, dims, rank) && !has_shape(b, dims, rank);
+    if (is_new && !shape_check_tile(checker, span, dims, rank))
         return type_poison(checker->context->types);
     return type_shaped(checker->context->types, TYPE_TILE, scalar, rank, dims);
 }
