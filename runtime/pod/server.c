@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-enum { TICK_MS = 100, HELLO_MS = 500 };
+enum { TICK_MS = 100, HELLO_MS = 100 };
 
 typedef struct PodServer {
     const PhbProgram *program;

@@ -81,6 +81,10 @@ size_t sched_actions_capacity(const SchedConfig *config) {
     return 2 * (size_t)config->max_pods + 8;
 }
 
+bool sched_has_begun(const SchedCore *core) {
+    return core->lane_count > 0;
+}
+
 uint64_t sched_units_done(const SchedCore *core) {
     return core->units_done;
 }
@@ -254,7 +258,7 @@ static void deal(SchedCore *core, uint64_t now_ms) {
     }
 }
 
-static void start_running(SchedCore *core) {
+static void start_running(SchedCore *core, SchedActions *actions) {
     core->phase = PHASE_RUNNING;
     core->lane_count = core->pod_count;
     for (uint32_t i = 0; i < core->lane_count; i++)
@@ -263,6 +267,7 @@ static void start_running(SchedCore *core) {
             .step = core->lane_count,
             .count = i < core->config.units ? (core->config.units - i - 1) / core->lane_count + 1 : 0,
         };
+    act_log(actions, "the job begins with %u pod%s", core->lane_count, core->lane_count == 1 ? "" : "s");
     change_all(core);
 }
 
@@ -280,7 +285,7 @@ static void advance(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
         uint32_t ready = pods_at(core, STAGE_READY), joined = pods_at(core, STAGE_JOINED);
         bool begin = config->nodes ? ready >= config->nodes : ready > 0 && joined == 0 && now_ms - core->joined_ms >= config->join_window_ms;
         if (begin)
-            start_running(core);
+            start_running(core, actions);
     }
     if (core->phase == PHASE_RUNNING) {
         deal(core, now_ms);

@@ -74,6 +74,7 @@ void sched_step(SchedCore *core, const SchedEvent *event, uint64_t now_ms, Sched
 bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *message);
 
 /* For progress and the summary. */
+bool sched_has_begun(const SchedCore *core); /* units have been dealt */
 uint64_t sched_units_done(const SchedCore *core);
 uint32_t sched_pod_count(const SchedCore *core); /* that ever joined */
 const char *sched_pod_node(const SchedCore *core, uint32_t pod);

@@ -150,6 +150,15 @@ static void take_messages(Server *server) {
     }
 }
 
+/* Time counts from the first unit dealt: waiting for pods is not the job's. */
+static void show_progress(Server *server) {
+    if (!sched_has_begun(server->core))
+        return;
+    if (server->progress.total == 0)
+        progress_begin(&server->progress, server->options->progress, stderr, server->problem->kernel->name, server->problem->units);
+    progress_update(&server->progress, (int64_t)sched_units_done(server->core));
+}
+
 static void loop(Server *server) {
     bool stopping = false;
     uint64_t ticked = 0;
@@ -168,8 +177,8 @@ static void loop(Server *server) {
         if (!server->over && now_ms() - ticked >= TICK_MS) {
             ticked = now_ms();
             step(server, &(SchedEvent){.kind = SCHED_EVENT_TICK});
-            progress_update(&server->progress, (int64_t)sched_units_done(server->core));
         }
+        show_progress(server);
     }
 }
 
@@ -276,9 +285,9 @@ int sched_serve(Job *job, const ServeOptions *options) {
     server->problem = problem_bind(job, options->leaf, &error);
     /* The socket first: where another scheduler listens, nothing is staged. */
     if (server->problem && open_socket(server, &error) && stage(server, &error) && open_core(server, &error)) {
-        progress_begin(&server->progress, options->progress, stderr, server->problem->kernel->name, server->problem->units);
         loop(server);
-        progress_end(&server->progress, (int64_t)sched_units_done(server->core));
+        if (sched_has_begun(server->core))
+            progress_end(&server->progress, (int64_t)sched_units_done(server->core));
         exit_code = server->exit_code;
         if (exit_code == EXIT_DONE)
             summarise(server);

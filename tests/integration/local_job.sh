@@ -66,9 +66,9 @@ expect 2 'bad.json:' ./add bad.json
 job '{ "dims": { "N": 3145732 }, "tensors": { "a": "a.npy", "b": "b.npy", "c": "c.npy" } }'
 expect 2 '3145732' ./add bad.json
 job '{ "dims": { "N": 3145733 }, "tensors": { "a": "a.npy", "b": "gone.npy", "c": "c.npy" } }'
-expect 2 'gone.npy' ./add bad.json
+expect 1 'gone.npy' ./add bad.json
 job '{ "dims": { "N": 3145733 }, "tensors": { "a": "a.npy", "b": "b.npy", "c": "nowhere/c.npy" } }'
-expect 2 'nowhere' ./add bad.json
+expect 1 'nowhere' ./add bad.json
 job '{ "dims": { "N": 3145733 }, "tensors": { "a": "a.npy", "b": "b.npy", "c": "b.npy" } }'
 expect 2 'b.npy' ./add bad.json
 job '{ "dims": { "N": 3145733 }, "tensors": { "a": "a.npy", "b": "b.npy", "c": "c.npy" }, "clutser": { "BLOCK": 1048576 } }'

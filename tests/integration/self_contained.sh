@@ -18,10 +18,11 @@ if readelf -d "$work/add" | grep NEEDED | grep -v -e 'libc\.so\.6' -e 'ld-linux-
 fi
 
 root=$work/root
-mkdir -p "$root/lib64" "$root/tmp"
+mkdir "$root"
 ldd "$work/add" | awk '$2 == "=>" { print $3 } $1 ~ /^\/.*ld-linux/ { print $1 }' >"$work/libraries"
 while read -r library; do
-    cp -L "$library" "$root/lib64"
+    mkdir -p "$root${library%/*}"
+    cp -L "$library" "$root$library"
 done <"$work/libraries"
 cp "$work/add" "$sample/job.json" "$root"
 "$oracle" make "$root/job.json"
