@@ -45,9 +45,8 @@ static int print_help(const PhbProgram *program, const char *name) {
            "       %s --role=pod [options]\n"
            "       %s --check job.json\n"
            "       %s --plan job.json [--nodes=N] [--memory=BYTES] [--format=text|json|dot]\n\n"
-           "Runs a job on the kernels of %s. Exit: 0 the outputs are in place; 1 the job failed and the old outputs are untouched; 2 the command "
-           "line or\n"
-           "the job file is wrong.\n\n",
+           "Runs a job on the kernels of %s. Exit code: 0, the outputs are in place; 1, the job failed and the old outputs are\n"
+           "untouched; 2, the command line or the job file is wrong.\n\n",
         name, name, name, name, name, program->file);
     cli_print_options(stdout);
     putchar('\n');
@@ -70,14 +69,14 @@ static int check_job(const Job *job, const RunOptions *options) {
     Error error;
     Problem *problem = problem_bind(job, options->leaf, &error);
     Plan *plan = problem != NULL ? plan_make(problem, options->memory > 0 ? options->memory : machine_memory(), &error) : NULL;
-    bool fine = plan != NULL;
-    plan_free(plan);
-    problem_free(problem);
-    if (fine)
+    int code = problem == NULL ? EXIT_USAGE : plan == NULL ? EXIT_FAILED : EXIT_DONE;
+    if (code == EXIT_DONE)
         printf("%s: fine\n", job->path);
     else
         fprintf(stderr, "error: %s: %s\n", job->path, error.text);
-    return finish_output(fine ? EXIT_DONE : EXIT_USAGE);
+    plan_free(plan);
+    problem_free(problem);
+    return finish_output(code);
 }
 
 static RunOptions run_options(const CommandLine *line) {
@@ -150,8 +149,6 @@ static int with_job(const PhbProgram *program, const CommandLine *line) {
     } else if (values[OPTION_ROLE].given) {
         code = finish_output(serve(job, line));
     } else {
-        for (int i = 0; i < job->kernel->tensor_count; i++)
-            job->tensors[i].keep_staging = options.keep_staging;
         code = finish_output(local_run(job, &options));
     }
     job_free(job);
