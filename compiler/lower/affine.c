@@ -64,7 +64,7 @@ bool form_within(Split *split, const Dim *rest, const Dim *step) {
     int64_t low, high;
     if (step->kind == PHB_EXPR_DIM && rest == dim_int(context->dims, 0))
         return true; /* every dim is positive, a symbolic one too */
-    Assignment assignment = assignment_first(context, signature, false);
+    Assignment assignment = assignment_first(context, signature);
     for (int i = 0; i < signature->search.count; i++) {
         const char *name = signature->search.items[i].name;
         assignment.varies[i] = dim_mentions(rest, name) || dim_mentions(step, name);

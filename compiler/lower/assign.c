@@ -25,16 +25,14 @@ bool dim_evaluate(Context *context, const Signature *signature, const Dim *dim, 
     return result && dim_is_int(result, value);
 }
 
-Assignment assignment_first(Context *context, const Signature *signature, bool varies) {
+Assignment assignment_first(Context *context, const Signature *signature) {
     int count = signature->search.count;
     Assignment first = {.signature = signature};
     first.varies = NEW_ARRAY(context->arena, bool, count + 1);
     first.choice = NEW_ARRAY(context->arena, int, count + 1);
     first.values = NEW_ARRAY(context->arena, int64_t, count + 1);
-    for (int i = 0; i < count; i++) {
-        first.varies[i] = varies;
+    for (int i = 0; i < count; i++)
         first.values[i] = signature->search.items[i].leaf.items[0];
-    }
     return first;
 }
 

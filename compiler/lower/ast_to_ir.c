@@ -176,17 +176,23 @@ static IrValue *lower_ceildiv(Lowering *l, const Expr *expr) {
     return ir_value(context, l->block, OP_ADD, span, type, quotient, convert(l, span, up, type->scalar));
 }
 
+static IrValue *lower_tensor_position(Lowering *l, OpKind kind, const Expr *call) {
+    int64_t axis = 0;
+    dim_is_int(call->args.items[1]->dim, &axis);
+    return lower_position(l, kind, call->span, lower_name(l, call->args.items[0]), (int)axis);
+}
+
 static IrValue *lower_call(Lowering *l, const Expr *expr) {
     Expr *const *args = expr->args.items;
     switch ((Builtin)expr->builtin) {
     case BUILTIN_PROGRAM_ID:
-        return lower_position(l, OP_BLOCK, expr->span, NULL, (int)args[0]->int_value);
+        return lower_position(l, OP_BLOCK, expr->span, NULL, 0);
     case BUILTIN_EXTENT:
-        return lower_position(l, OP_EXTENT, expr->span, lower_name(l, args[0]), (int)args[1]->int_value);
+        return lower_tensor_position(l, OP_EXTENT, expr);
     case BUILTIN_ORIGIN:
-        return lower_position(l, OP_ORIGIN, expr->span, lower_name(l, args[0]), (int)args[1]->int_value);
+        return lower_tensor_position(l, OP_ORIGIN, expr);
     case BUILTIN_WHOLE:
-        return lower_position(l, OP_WHOLE, expr->span, lower_name(l, args[0]), (int)args[1]->int_value);
+        return lower_tensor_position(l, OP_WHOLE, expr);
     case BUILTIN_CEILDIV:
         return lower_ceildiv(l, expr);
     default:

@@ -61,7 +61,7 @@ const Dim *dim_assign(Context *context, const Signature *signature, const Dim *d
 /* The same as a number: false also where `dim` mentions anything but search dims. */
 bool dim_evaluate(Context *context, const Signature *signature, const Dim *dim, const int64_t *values, int64_t *value);
 
-/* Every assignment of the leaf's sets, the last search dim fastest. Dims with varies[i] false stay at their first value. */
+/* Assignments of the leaf's sets, the last search dim fastest. Dims with varies[i] false, as all are at first, stay at their first value. */
 typedef struct Assignment {
     const Signature *signature;
     bool *varies;
@@ -69,7 +69,7 @@ typedef struct Assignment {
     int64_t *values;
 } Assignment;
 
-Assignment assignment_first(Context *context, const Signature *signature, bool varies);
+Assignment assignment_first(Context *context, const Signature *signature);
 bool assignment_next(Assignment *assignment); /* false, and back at the first one, after the last */
 
 /* ---- specialise.c ---- */

@@ -9,7 +9,8 @@
 
 enum {
     CACHE_BYTES = 32 << 10,    /* the first-level data cache of every x86-64-v3 core */
-    MAX_ASSIGNMENTS = 1 << 16, /* that are looked at, in declaration order */
+    MAX_ASSIGNMENTS = 1 << 14, /* that are looked at, in declaration order */
+    MAX_SLICES = 256,          /* that are counted */
     MAX_VARIANTS = 16,         /* that are kept */
 };
 
@@ -22,32 +23,46 @@ typedef struct Selection {
     Context *context;
     const ClusterKernel *kernel;
     bool *decided; /* by search dim: by the tensors or at launch */
-    const IrOp **slices;
+    const IrOp *slices[MAX_SLICES];
     int slice_count;
     VEC(Candidate) best; /* one for each combination of decided values */
 } Selection;
 
-/* ---- what is fixed elsewhere ---- */
+/* ---- which search dims matter, and which are fixed elsewhere ---- */
 
-static void mark_decided(Selection *s, const Dim *dim) {
-    const Signature *signature = &s->kernel->kernel->signature;
+static void mark(const Signature *signature, const Dim *dim, bool *marks) {
     for (int i = 0; i < signature->search.count; i++)
-        s->decided[i] |= dim_mentions(dim, signature->search.items[i].name);
+        marks[i] |= dim_mentions(dim, signature->search.items[i].name);
 }
 
 static void find_decided(Selection *s) {
     const Signature *signature = &s->kernel->kernel->signature;
-    Assignment first = assignment_first(s->context, signature, false);
+    Assignment first = assignment_first(s->context, signature);
     int64_t value;
     s->decided = NEW_ARRAY(s->context->arena, bool, signature->search.count + 1);
     for (int i = 0; i < signature->params.count; i++)
         for (int k = 0; k < signature->params.items[i].type->rank; k++)
-            mark_decided(s, signature->params.items[i].type->dims[k]);
+            mark(signature, signature->params.items[i].type->dims[k], s->decided);
     for (int i = 0; i < signature->aligned.count; i++)
-        mark_decided(s, signature->aligned.items[i].tile);
+        mark(signature, signature->aligned.items[i].tile, s->decided);
     for (int i = 0; i < signature->require.count; i++)
         if (!dim_evaluate(s->context, signature, signature->require.items[i].cond, first.values, &value))
-            mark_decided(s, signature->require.items[i].cond);
+            mark(signature, signature->require.items[i].cond, s->decided);
+}
+
+/* The others stay at their first value, which no tie would leave. */
+static void find_varying(const Selection *s, bool *varies) {
+    const Signature *signature = &s->kernel->kernel->signature;
+    memcpy(varies, s->decided, (size_t)signature->search.count);
+    for (int i = 0; i < s->slice_count; i++)
+        for (int k = 0; k < PHB_MAX_RANK; k++)
+            if (s->slices[i]->extent[k])
+                mark(signature, s->slices[i]->extent[k], varies);
+    for (int i = 0; i < signature->require.count; i++)
+        mark(signature, signature->require.items[i].cond, varies);
+    for (int axis = 0; axis < 3; axis++)
+        if (s->kernel->grid[axis].dim)
+            varies[s->kernel->grid[axis].dim - signature->search.items] = true;
 }
 
 /* ---- the working set ---- */
@@ -64,11 +79,7 @@ static bool same_slice(const IrOp *a, const IrOp *b) {
 
 /* Distinct slices only: what is updated in place is one tile. */
 static void find_slices(Selection *s) {
-    int count = 0;
-    for (const IrOp *op = s->kernel->kernel->body->first; op; op = op->next)
-        count += op->kind == OP_LOAD || op->kind == OP_STORE;
-    s->slices = NEW_ARRAY(s->context->arena, const IrOp *, count + 1);
-    for (const IrOp *op = s->kernel->kernel->body->first; op; op = op->next) {
+    for (const IrOp *op = s->kernel->kernel->body->first; op && s->slice_count < MAX_SLICES; op = op->next) {
         bool is_new = op->kind == OP_LOAD || op->kind == OP_STORE;
         for (int i = 0; is_new && i < s->slice_count; i++)
             is_new = !same_slice(op, s->slices[i]);
@@ -150,7 +161,8 @@ static void select_kernel(Context *context, ClusterKernel *kernel) {
     Selection s = {.context = context, .kernel = kernel};
     find_decided(&s);
     find_slices(&s);
-    Assignment assignment = assignment_first(context, signature, true);
+    Assignment assignment = assignment_first(context, signature);
+    find_varying(&s, assignment.varies);
     int tried = 0;
     do
         consider(&s, assignment.values);

@@ -329,7 +329,7 @@ static bool compare_readings(const char *text) {
     bool accepted = diag_error_count(f.context.diag) == 0 && !strstr(f.messages, "warning");
     for (int trial = 0; accepted && trial < 3; trial++) {
         const ClusterKernel *kernel = program->kernels.items[0];
-        Assignment first = assignment_first(&f.context, &kernel->kernel->signature, false);
+        Assignment first = assignment_first(&f.context, &kernel->kernel->signature);
         int64_t dims[2] = {1 + pick(MAX_SIDE), 1 + pick(MAX_SIDE)};
         leaf = (Leaf){.context = &f.context, .dims = {dims[0], dims[1]}};
         fill(node);
