@@ -145,8 +145,10 @@ static bool fold_binary(Folder *f, IrOp *op) {
     PhbDType dtype = a->type->scalar;
     bool is_float = dtype_is_float(dtype);
     uint64_t c, bits = 0;
-    if (a == b && !is_float)
-        return apply(f, op, self_identity(op->kind, &bits), a, bits);
+    if (a == b && !is_float) {
+        Identity self = self_identity(op->kind, &bits);
+        return apply(f, op, self, a, bits);
+    }
     bool is_left = !const_of(b, &c);
     if (is_left && (!(op_info[op->kind].traits & TRAIT_COMMUTES) || !const_of(a, &c)))
         return false;
