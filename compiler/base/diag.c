@@ -74,18 +74,20 @@ int diag_error_count(const Diag *diag) {
 
 /* ---- JSON ---- */
 
-/* A string literal. Bytes that are not ASCII pass as they are: messages are ours, names are ASCII, and a path that is not UTF-8 cannot be told in
- * JSON. */
+/* A string literal. What is not UTF-8, in a path or in a message that was cut, becomes U+FFFD. */
 static void json_string(Buffer *out, const char *text) {
     buffer_puts(out, "\"");
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            buffer_printf(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7F)
-            buffer_printf(out, "\\u%04x", c);
+    for (size_t left = strlen(text); left > 0;) {
+        uint32_t code = 0;
+        size_t size = utf8_decode(text, left, &code);
+        if (size == 0 || code < 0x20)
+            buffer_printf(out, "\\u%04x", size ? code : 0xFFFDu);
+        else if (code == '"' || code == '\\')
+            buffer_printf(out, "\\%c", (char)code);
         else
-            buffer_append(out, text, 1);
+            buffer_append(out, text, size);
+        text += size ? size : 1;
+        left -= size ? size : 1;
     }
     buffer_puts(out, "\"");
 }

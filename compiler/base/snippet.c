@@ -9,7 +9,13 @@
 
 /* Finds line `line`; false where the text has fewer lines. */
 static bool line_find(const Source *source, LineStart *near, uint32_t line) {
-    LineStart at = line >= near->line ? *near : (LineStart){1, 0};
+    LineStart at = *near;
+    while (at.line > line) {
+        do
+            at.offset--;
+        while (at.offset > 0 && source->text[at.offset - 1] != '\n');
+        at.line--;
+    }
     while (at.line < line) {
         const char *newline = memchr(source->text + at.offset, '\n', source->length - at.offset);
         if (!newline)
@@ -21,8 +27,8 @@ static bool line_find(const Source *source, LineStart *near, uint32_t line) {
     return true;
 }
 
-/* Decodes one well-formed UTF-8 sequence; gives its bytes, or 0 where there is none. */
-static size_t utf8_decode(const unsigned char *text, size_t length, uint32_t *code) {
+size_t utf8_decode(const char *bytes, size_t length, uint32_t *code) {
+    const unsigned char *text = (const unsigned char *)bytes;
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t size = text[0] < 0x80 ? 1 : text[0] >= 0xF8 ? 0 : text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : text[0] >= 0xC0 ? 2 : 0;
     if (size == 0 || size > length)
@@ -77,7 +83,7 @@ static size_t character_print(Buffer *out, const char *text, size_t length, int 
         return 1;
     }
     uint32_t code = 0;
-    size_t size = utf8_decode((const unsigned char *)text, length, &code);
+    size_t size = utf8_decode(text, length, &code);
     if (size > 0 && !is_unprintable(code)) {
         buffer_append(out, text, size);
         *column += code_width(code);

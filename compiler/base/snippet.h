@@ -15,4 +15,7 @@ typedef struct LineStart {
  * NULL. */
 void snippet_print(Buffer *out, const Source *source, LineStart *near, Span span, const char *color);
 
+/* Decodes the character at the start of `length` > 0 bytes; gives its bytes, or 0 where they are not well-formed UTF-8. */
+size_t utf8_decode(const char *bytes, size_t length, uint32_t *code);
+
 #endif

@@ -278,9 +278,11 @@ static void name_scan(Lexer *lexer, Token *token) {
         token->kind = TOKEN_FLOAT;
         token->float_value = *text == 'i' ? (double)INFINITY : (double)NAN;
     }
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
-        if (strcmp(token->text, token_texts[keywords[i]]) == 0)
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
+        const char *keyword = token_texts[keywords[i]];
+        if (*keyword == *text && strcmp(keyword, token->text) == 0)
             token->kind = keywords[i];
+    }
 }
 
 /* The longest punctuation mark or operator at the next byte, or ERROR. */
@@ -289,8 +291,10 @@ static TokenKind punctuation_find(const Lexer *lexer, size_t *length) {
     *length = 0;
     for (TokenKind kind = TOKEN_LPAREN; kind < TOKEN_COUNT; kind++) {
         const char *text = token_texts[kind];
-        size_t size = strlen(text);
-        if (size > *length && text[0] == peek(lexer, 0) && (size < 2 || text[1] == peek(lexer, 1)) && (size < 3 || text[2] == peek(lexer, 2))) {
+        size_t size = 0;
+        while (text[size] && text[size] == peek(lexer, size))
+            size++;
+        if (!text[size] && size > *length) {
             found = kind;
             *length = size;
         }
@@ -314,11 +318,10 @@ static void error_scan(Lexer *lexer) {
         nul_report(lexer, length);
         lexer->at += length;
     } else if (c == '"' || c == '\'') {
-        const char *rest = lexer->text + lexer->at + 1;
-        size_t left = lexer->length - lexer->at - 1;
-        const char *newline = memchr(rest, '\n', left);
-        const char *closing = memchr(rest, c, newline ? (size_t)(newline - rest) : left);
-        lexer->at += closing ? (size_t)(closing - rest) + 2 : 1;
+        size_t length = 1;
+        while (peek(lexer, length) != c && peek(lexer, length) != '\n' && length < lexer->length - lexer->at)
+            length++;
+        lexer->at += peek(lexer, length) == c ? length + 1 : 1;
         diag_error(diag, span_from(lexer, offset), "the language has no strings or characters");
     } else {
         lexer->at++;

@@ -288,14 +288,14 @@ START_TEST(json_is_an_array_of_messages) {
     messages_close(&messages, "[]\n");
 
     messages_open(&messages, "a", DIAG_JSON, false);
-    diag_error(messages.diag, (Span){1, 2, 3}, "quote \" slash \\ bell \a");
+    diag_error(messages.diag, (Span){1, 2, 3}, "quote \" slash \\ bell \a \xC3\xA4 \xFF");
     diag_note(messages.diag, (Span){4, 5, 6}, "one");
     diag_note(messages.diag, (Span){7, 8, 9}, "two");
     diag_warning(messages.diag, WARN_EDGE, (Span){1, 1, 1}, "m");
     diag_finish(messages.diag);
     messages_close(&messages, "[\n"
                               "  {\"file\": \"t.phb\", \"line\": 1, \"column\": 2, \"length\": 3, \"severity\": \"error\", \"group\": null, "
-                              "\"message\": \"quote \\\" slash \\\\ bell \\u0007\", \"notes\": [\n"
+                              "\"message\": \"quote \\\" slash \\\\ bell \\u0007 \xC3\xA4 \\ufffd\", \"notes\": [\n"
                               "    {\"file\": \"t.phb\", \"line\": 4, \"column\": 5, \"length\": 6, \"message\": \"one\"},\n"
                               "    {\"file\": \"t.phb\", \"line\": 7, \"column\": 8, \"length\": 9, \"message\": \"two\"}\n"
                               "  ]},\n"
