@@ -86,7 +86,7 @@ static char *read_job_file(const char *path, size_t *size, struct stat *status, 
     } else if (status->st_size > JSON_MAX_BYTES) {
         errors_add(errors, "%s: a job file has at most %d bytes, this one has %lld", path, JSON_MAX_BYTES, (long long)status->st_size);
     } else {
-        size_t capacity = JSON_MAX_BYTES + 1; /* one more, so that growth while it is read shows */
+        size_t capacity = (size_t)status->st_size;
         text = new_zeroed(capacity + 1, 1);
         *size = 0;
         ssize_t got;

@@ -34,14 +34,17 @@ static char *decode_percent(JobReader *reader, const JsonNode *uri, const char *
     return path;
 }
 
+/* A scheme as RFC 3986 has it, before "://". */
 static bool has_scheme(const char *text, size_t *length) {
-    const char *c = text;
-    while ((*c | 0x20) >= 'a' && (*c | 0x20) <= 'z')
-        c++;
-    while (c > text && (hex_digit(*c) >= 0 || ((*c | 0x20) >= 'a' && (*c | 0x20) <= 'z') || *c == '+' || *c == '-' || *c == '.'))
-        c++;
-    *length = (size_t)(c - text);
-    return c > text && strncmp(c, "://", 3) == 0;
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", others[] = "0123456789+-.";
+    *length = 0;
+    size_t step;
+    do {
+        step = strspn(text + *length, letters);
+        step += *length + step > 0 ? strspn(text + *length + step, others) : 0;
+        *length += step;
+    } while (step > 0);
+    return *length > 0 && strncmp(text + *length, "://", 3) == 0;
 }
 
 /* "file://data/a.npy" is a relative path where the folder data is beside the job file. Where it is not, "data" can only be meant as a host. */
