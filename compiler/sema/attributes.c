@@ -128,8 +128,9 @@ static void error_not_autotune(Checker *checker, const AttrArg *arg) {
     for (int i = 0; i < checker->signature->search.count; i++)
         vec_push(context->arena, &names, checker->signature->search.items[i].name);
     diag_error(context->diag, arg->name_span, "'%s' is under @cluster but not under @autotune%s", arg->name, suggestion(checker, arg->name, &names));
-    diag_note(context->diag, arg->name_span, "on one node '%s' has no value; on the cluster it is the super-tile's; add '%s in [..]' to @autotune",
-        arg->name, arg->name);
+    diag_note(context->diag, (Span){0}, "on one node, '%s' has no value", arg->name);
+    diag_note(context->diag, (Span){0}, "on the cluster, '%s' is the extent of a super-tile", arg->name);
+    diag_note(context->diag, (Span){0}, "smallest edit: add '%s in [..]' to @autotune", arg->name);
 }
 
 static void add_cluster(Checker *checker, const Attr *attr) {
