@@ -33,6 +33,7 @@ typedef struct PodServer {
     Pod *pod;
     WireSeen seen[PHB_MAX_PARAMS];
     Task *prove, *flush;
+    bool unsent; /* there is no connection yet: hello again as soon as there is */
     bool over;
     int exit_code;
 } PodServer;
@@ -111,7 +112,7 @@ static void perform(PodServer *server, const AgentAction *action) {
     switch (action->kind) {
     case AGENT_ACTION_SEND:
         agent_compose(&server->agent, action->type, server->outbox);
-        socket_send(server->control, NULL, server->outbox, NULL, 0);
+        server->unsent = !socket_send(server->control, NULL, server->outbox, NULL, 0);
         break;
     case AGENT_ACTION_PROVE:
         *server->welcome = server->inbox->welcome;
@@ -202,10 +203,14 @@ static void take_fetches(PodServer *server) {
     }
 }
 
+static bool hello_waits(const PodServer *server) {
+    return server->unsent && server->agent.phase == AGENT_HELLO;
+}
+
 static void loop(PodServer *server) {
     while (!server->over) {
         zmq_pollitem_t items[5] = {
-            {.socket = server->control, .events = ZMQ_POLLIN},
+            {.socket = server->control, .events = (short)(ZMQ_POLLIN | (hello_waits(server) ? ZMQ_POLLOUT : 0))},
             {.socket = server->tiles, .events = ZMQ_POLLIN},
         };
         int count = 2;
@@ -221,6 +226,8 @@ static void loop(PodServer *server) {
             step(server, &(AgentEvent){.kind = AGENT_EVENT_STOP, .text = "the user"});
             break;
         }
+        if (items[0].revents & ZMQ_POLLOUT)
+            perform(server, &(AgentAction){.kind = AGENT_ACTION_SEND, .type = WIRE_HELLO});
         take_messages(server);
         take_fetches(server);
         if (!server->over && prove >= 0 && items[prove].revents)

@@ -255,6 +255,10 @@ static void summarise(const Server *server) {
     for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++)
         printf("%s pod %s computed %" PRIu64, pod == 0 ? ";" : ",", sched_pod_node(server->core, pod), sched_pod_units(server->core, pod));
     putchar('\n');
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    double seconds = (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+    say(server, LOG_DEBUG, "the scheduler took %.3f s of processor time, %.2f us a tile", seconds, seconds * 1e6 / (double)server->problem->units);
 }
 
 static void close_all(Server *server) {

@@ -1,15 +1,19 @@
 #!/bin/sh
 # Measures a release build against its peers: medians of alternating runs.
 #
-#   tests/bench/run.sh cpu [BUILD-FOLDER]      default build/release; needs 1.5 GiB in BENCH_DIR (default /dev/shm, a tmpfs)
+#   tests/bench/run.sh cpu [BUILD-FOLDER]        default build/release; needs 1.5 GiB in BENCH_DIR (default /dev/shm, a tmpfs)
+#   tests/bench/run.sh cluster [BUILD-FOLDER]
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
-[ "${1:-}" = cpu ] || {
+case ${1:-} in
+cpu | cluster) table=$1 ;;
+*)
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
     exit 2
-}
+    ;;
+esac
 bin=$(cd "${2:-$root/build/release}/bin" && pwd)
 runs=${BENCH_RUNS:-9}
 work=$(mktemp -d "${BENCH_DIR:-/dev/shm}/phobos-bench.XXXXXX")
@@ -35,8 +39,44 @@ echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) pr
 
 cp "$root/samples/add/add.phb" "$here/add/job.json" "$work"
 cd "$work"
-measure -- "$bin/phobosc" add.phb -o add --gpu=none | row "phobosc add.phb -o add --gpu=none"
-"$bin/oracle_add" make job.json
-measure -- ./add job.json --threads=2 --progress=none -- "$bin/bench_add_peer" a.bin b.bin peer.bin 262144 -- "$bin/bench_add_peer" a.bin b.bin peer.bin |
-    row "add f32, 2^26, 2 threads" "plain C, 1 MiB at a time" "plain C, all at once"
-"$bin/oracle_add" check job.json
+
+cpu() {
+    measure -- "$bin/phobosc" add.phb -o add --gpu=none | row "phobosc add.phb -o add --gpu=none"
+    "$bin/oracle_add" make job.json
+    measure -- ./add job.json --threads=2 --progress=none -- "$bin/bench_add_peer" a.bin b.bin peer.bin 262144 -- "$bin/bench_add_peer" a.bin b.bin peer.bin |
+        row "add f32, 2^26, 2 threads" "plain C, 1 MiB at a time" "plain C, all at once"
+    "$bin/oracle_add" check job.json
+}
+
+# scheduler_and_pods PODS JOB OPTION...: a script that runs a job by a scheduler and pods of one thread each.
+scheduler_and_pods() {
+    cat <<'SCRIPT'
+#!/bin/sh
+pods=$1 job=$2
+shift 2
+./add --role=sched "$job" --nodes="$pods" --progress=none "$@" &
+scheduler=$!
+i=0
+while [ $i -lt "$pods" ]; do
+    ./add --role=pod --threads=1 --node-name=p$i --log=error &
+    i=$((i + 1))
+done
+wait $scheduler
+SCRIPT
+}
+
+cluster() {
+    "$bin/phobosc" add.phb -o add --gpu=none
+    scheduler_and_pods >cluster.sh
+    "$bin/oracle_add" make job.json
+    measure -- sh cluster.sh 2 job.json -- ./add job.json --threads=2 --progress=none |
+        row "add f32, 2^26, scheduler and two pods of one thread" "one process, 2 threads"
+    "$bin/oracle_add" check job.json
+    # Small tiles: what a unit costs beside its bytes.
+    sed 's/"dims"/"cluster": { "BLOCK": 4096 }, "dims"/' job.json >small.json
+    measure -- sh cluster.sh 2 small.json | row "the same in 16384 tiles of 16 KiB"
+    sh cluster.sh 2 small.json --log=debug 2>&1 | sed -n 's/^the scheduler took/    &/p'
+    measure -- sh cluster.sh 64 small.json | row "the same by 64 pods"
+}
+
+$table
