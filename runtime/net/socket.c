@@ -110,7 +110,6 @@ void *socket_open(void *context, int type, size_t max_frame, uint32_t dead_ms, E
         {ZMQ_SNDHWM, 1000},
         {ZMQ_RCVHWM, 1000},
         {ZMQ_BACKLOG, 1024},
-        {ZMQ_IPV6, 1},
         {type == ZMQ_ROUTER ? ZMQ_ROUTER_MANDATORY : ZMQ_IMMEDIATE, 1},
     };
     bool set = true;
@@ -126,7 +125,14 @@ void *socket_open(void *context, int type, size_t max_frame, uint32_t dead_ms, E
     return socket;
 }
 
+/* IPv6 only where the address is one: else an IPv4 address would be bound, and shown, as ::ffff:127.0.0.1. */
+static void set_family(void *socket, const char *endpoint) {
+    int ipv6 = strchr(endpoint, '[') != NULL;
+    zmq_setsockopt(socket, ZMQ_IPV6, &ipv6, sizeof ipv6);
+}
+
 bool socket_bind(void *socket, const char *endpoint, char *bound, size_t bound_size, Error *error) {
+    set_family(socket, endpoint);
     if (zmq_bind(socket, endpoint) != 0) {
         int cause = zmq_errno();
         return error_set(error, "cannot listen on '%s': %s%s", endpoint, zmq_strerror(cause),
@@ -138,6 +144,7 @@ bool socket_bind(void *socket, const char *endpoint, char *bound, size_t bound_s
 }
 
 bool socket_connect(void *socket, const char *endpoint, Error *error) {
+    set_family(socket, endpoint);
     if (zmq_connect(socket, endpoint) != 0)
         return error_set(error, "cannot connect to '%s': %s", endpoint, zmq_strerror(zmq_errno()));
     return true;
