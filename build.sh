@@ -79,7 +79,7 @@ run_all_tests() {
         if build $preset; then run_tests $preset $long; else failed=1; fi
     done
     # shellcheck disable=SC2086
-    if build tsan runtime_tests; then run_tests tsan -L runtime $long; else failed=1; fi
+    if build tsan thread_tests; then run_tests tsan -L threads $long; else failed=1; fi
     echo "$summary"
     return $failed
 }
