@@ -265,7 +265,19 @@ static int64_t dim_value(const Run *run, const Dim *dim) {
         for (int i = 0; i < run->kernel->signature.symbolic.count; i++)
             if (run->kernel->signature.symbolic.items[i] == dim->name)
                 return run->launch->dims[i];
-    abort();
+    int64_t a = dim_value(run, dim->a), b = dim_value(run, dim->b);
+    switch (dim->kind) {
+    case PHB_EXPR_ADD:
+        return a + b;
+    case PHB_EXPR_SUB:
+        return a - b;
+    case PHB_EXPR_MUL:
+        return a * b;
+    case PHB_EXPR_CEILDIV: /* of positive numbers */
+        return (a + b - 1) / b;
+    default:
+        abort();
+    }
 }
 
 /* The address of element (row, column) of the slice, or NULL outside of the tensor. */
