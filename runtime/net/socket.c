@@ -157,6 +157,20 @@ void socket_close(void *socket) {
 
 /* ---- frames ---- */
 
+uint64_t route_connection(const Route *route) {
+    uint64_t connection = route->length;
+    for (int i = 0; i < route->length; i++)
+        connection |= (uint64_t)route->bytes[i] << (8 * (i + 1));
+    return connection;
+}
+
+Route route_of(uint64_t connection) {
+    Route route = {.length = (uint8_t)connection};
+    for (int i = 0; i < route.length; i++)
+        route.bytes[i] = (uint8_t)(connection >> (8 * (i + 1)));
+    return route;
+}
+
 static bool more_parts(void *socket) {
     int more = 0;
     size_t size = sizeof more;

@@ -134,6 +134,24 @@ case_late_pod() {
     [ "$(tiles_of p1)" -gt 0 ] && [ "$(tiles_of p2)" -gt 0 ] || fail "a pod computed nothing"
 }
 
+# A tile that all units share travels from the first pod to one of another host (which 127.0.0.2 is, as far as an address tells).
+case_shared_tile() {
+    shared=$samples/../tests/run/scale_columns
+    "$phobosc" --gpu=none "$shared/scale_columns.phb" -o add
+    cp "$shared/job.json" .
+    oracle=$(dirname "$oracle")/oracle_scale_columns
+    "$oracle" make job.json
+    sched --nodes=2
+    pod p1 --log=debug
+    wait_for sched.log "pod p1 joined"
+    pod p2 --listen=tcp://127.0.0.2:* --log=debug
+    finished
+    [ "$(tiles_of p1)" -gt 0 ] && [ "$(tiles_of p2)" -gt 0 ] || fail "a pod computed nothing"
+    says p2.log "fetched a shared tile from tcp://127.0.0.1:"
+    grep -q "fetched a shared tile" p1.log && fail "the first pod has nobody to fetch from"
+    return 0
+}
+
 case_too_few() {
     make_job 3
     sched --nodes=2 --join-timeout=1
