@@ -19,7 +19,7 @@ static bool level_runs_here(const char *level) {
     if (strcmp(level, "x86-64-v2") == 0)
         return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
     if (strcmp(level, "x86-64-v3") == 0)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"); /* and F16C with them */
     if (strcmp(level, "x86-64-v4") == 0)
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                __builtin_cpu_supports("avx512vl");
