@@ -54,6 +54,17 @@ demo() {
     echo '$ ./add job.json'
     ./add job.json
     "$bin/oracle_add" check job.json
+
+    # The same by a scheduler and two pods, from nothing again.
+    "$bin/oracle_add" make job.json
+    echo '$ ./add --role=pod & ./add --role=pod & ./add --role=sched job.json --nodes=2'
+    ./add --role=pod --node-name=first &
+    ./add --role=pod --node-name=second &
+    result=0
+    ./add --role=sched job.json --nodes=2 || result=$?
+    wait
+    [ $result = 0 ] || return $result
+    "$bin/oracle_add" check job.json
 }
 
 # run_tests PRESET CTEST-ARGUMENTS...: the last lines of ctest also go into the summary.
@@ -64,7 +75,8 @@ run_tests() {
     ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)" "$@" >"build/$preset/ctest.log" 2>&1 || result=1
     cat "build/$preset/ctest.log"
     summary="$summary
-$preset: $(grep 'tests passed' "build/$preset/ctest.log" || echo 'no test ran')"
+$preset:
+$(grep 'tests passed' "build/$preset/ctest.log" || echo 'no test ran')"
     [ $result = 0 ] || failed=1
 }
 
