@@ -83,7 +83,7 @@ $(grep 'tests passed' "build/$preset/ctest.log" || echo 'no test ran')"
 run_all_tests() {
     long="-LE long"
     [ "${1:-}" != --long ] || long=
-    export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
+    export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp"
     failed=0
     summary=
     # shellcheck disable=SC2086 # ctest arguments are words

@@ -32,14 +32,20 @@ function(phobos_fuzz_test name)
     endif()
 endfunction()
 
-# phobos_script_test(name LABEL label COMMAND ...): a script or program that fails by its exit code; 77 means that something it needs is absent.
+# phobos_script_test(name [THREADS target...] LABEL label COMMAND ...): a script or program that fails by its exit code; 77 means that something it needs is
+# absent. THREADS: it also runs under ThreadSanitizer, with these targets built.
 function(phobos_script_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 test "" "LABEL;TIMEOUT" "COMMAND")
+    cmake_parse_arguments(PARSE_ARGV 1 test "" "LABEL;TIMEOUT" "COMMAND;THREADS")
     if(NOT test_TIMEOUT)
         set(test_TIMEOUT 300)
     endif()
     add_test(NAME ${test_LABEL}/${name} COMMAND ${test_COMMAND})
-    set_tests_properties(${test_LABEL}/${name} PROPERTIES LABELS ${test_LABEL} TIMEOUT ${test_TIMEOUT} SKIP_RETURN_CODE 77)
+    set(labels ${test_LABEL})
+    if(test_THREADS)
+        list(APPEND labels threads)
+        set_property(GLOBAL APPEND PROPERTY PHOBOS_THREAD_TESTS ${test_THREADS})
+    endif()
+    set_tests_properties(${test_LABEL}/${name} PROPERTIES LABELS "${labels}" TIMEOUT ${test_TIMEOUT} SKIP_RETURN_CODE 77)
 endfunction()
 
 # phobos_run_test(name [THREADS] KERNEL a.phb ORACLE oracle.c JOBS a.json ... [ARGS "--pods=1" "--pods=3" ...]): compiles the kernel and runs each job with each of the
