@@ -247,13 +247,13 @@ case_strangers() {
 case_dead_pod() {
     make_job 300
     printf old >c.npy
-    sched --nodes=2 --deadline=2
+    sched --nodes=2 --deadline=6
     pod p1
     wait_for sched.log "pod p1 joined"
     kill -9 "$(child "$p1")"
     pod p2
     ends 1 "$sched" scheduler
-    says sched.log "pod p1 has not been heard for 2 s"
+    says sched.log "pod p1 has not been heard for 6 s"
     [ "$(cat c.npy)" = old ] || fail "the old output was touched"
     ends 1 "$p2" p2
     nothing_left
