@@ -11,6 +11,7 @@
 /* Whether `endpoint` is an address that ZeroMQ takes: tcp://host:port (a port or, to bind, *), ipc://path or inproc://name. To bind beyond this
  * machine needs `insecure`: nothing authenticates who connects. */
 bool endpoint_check_bind(const char *endpoint, bool insecure, Error *error);
+bool endpoint_is_open(const char *endpoint); /* reachable from beyond this machine */
 bool endpoint_check_connect(const char *endpoint, Error *error);
 
 void *socket_context_new(Error *error);

@@ -446,6 +446,8 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
         AgentConfig config = {.hello_ms = HELLO_MS};
         make_hello(server, bound, &config.hello);
         agent_init(&server->agent, &config, now_ms());
+        if (endpoint_is_open(bound))
+            say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);
         say(server, LOG_INFO, "waiting for a scheduler at %s", server->sched);
         step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
         loop(server);

@@ -230,6 +230,8 @@ static bool open_socket(Server *server, Error *error) {
     server->control = socket_open(server->context, ZMQ_ROUTER, WIRE_CONTROL_BYTES, (uint32_t)server->options->deadline_ms, error);
     if (!server->control || !socket_bind(server->control, listen, bound, sizeof bound, error))
         return false;
+    if (endpoint_is_open(bound))
+        say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);
     say(server, LOG_INFO, "waiting for pods at %s", bound);
     return true;
 }
