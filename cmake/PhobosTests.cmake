@@ -12,7 +12,7 @@ function(phobos_unit_test name)
         list(APPEND labels threads)
         set_property(GLOBAL APPEND PROPERTY PHOBOS_THREAD_TESTS ${name})
     endif()
-    set_tests_properties(unit/${name} PROPERTIES LABELS "${labels}" TIMEOUT 120)
+    set_tests_properties(unit/${name} PROPERTIES LABELS "${labels}" TIMEOUT 600)
 endfunction()
 
 # phobos_fuzz_test(name SOURCES name_fuzz.c ... LIBS ...): the sources define LLVMFuzzerTestOneInput. The test replays tests/fuzz/corpus/<name> and small changes
