@@ -27,6 +27,9 @@ enum {
     TRAIT_SAME_TYPE = 32,  /* operands and result are of one type */
     TRAIT_INT = 64,        /* element type must be an integer (or bool for and, or, xor) */
     TRAIT_COMPARE = 128,   /* operands of one type, result bool of the same shape */
+    TRAIT_FLOAT = 256,     /* element type must be a float */
+    TRAIT_REDUCES = 512,   /* a tile to a tile with one axis of extent 1, or to a scalar */
+    TRAIT_REGIONS = 1024,  /* holds regions; has the effects of the ops in them */
 };
 
 /* What an op carries besides operands. */
@@ -35,6 +38,7 @@ typedef enum AttrKind {
     ATTR_CONST, /* `bits`: the scalar's value, as its type's bits zero-extended to 64; floats print so that they read back to the same bits */
     ATTR_DIM,   /* `dim` */
     ATTR_AXIS,  /* `axis`: of ctx.*, or of a tensor */
+    ATTR_UNROLL, /* `dim`: how often the body is repeated, or NULL: as the compiler likes */
     ATTR_SLICE, /* `extent[k]` for each axis of the tensor operand: NULL is a point */
 } AttrKind;
 
