@@ -271,6 +271,8 @@ static IrValue *lower_expr(Lowering *l, const Expr *expr) {
         return lower_field(l, expr);
     case EXPR_CONVERT:
         return convert(l, expr->span, lower_expr(l, expr->left), expr->type->scalar);
+    case EXPR_INLINE: /* sema lets none through yet */
+        break;
     }
     return NULL;
 }

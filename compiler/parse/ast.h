@@ -9,7 +9,8 @@
 
 typedef struct Expr Expr;
 typedef struct Stmt Stmt;
-typedef struct Symbol Symbol; /* sema.h */
+typedef struct Symbol Symbol;   /* sema.h */
+typedef struct Inlined Inlined; /* sema.h */
 
 /* Binary operators, loosest first: enumerator, spelling, precedence. */
 #define AST_BINARY_OPS(X) \
@@ -52,6 +53,7 @@ typedef enum ExprKind {
     EXPR_INDEX,   /* base[subs] */
     EXPR_FIELD,   /* base.name */
     EXPR_CONVERT, /* made by sema: `left` converted to `type` (same shape) */
+    EXPR_INLINE,  /* made by sema of a CALL of a fn: `inlined` */
 } ExprKind;
 
 typedef enum SubKind {
@@ -90,6 +92,7 @@ struct Expr {
     const Dim *dim;     /* the value, where it is an expression over dims and integers alone */
     Symbol *symbol;     /* NAME: what it names */
     int builtin;        /* CALL, FIELD: Builtin of sema.h, else 0 */
+    Inlined *inlined;   /* INLINE */
 };
 
 typedef enum StmtKind {

@@ -98,6 +98,7 @@ void expr_print(Buffer *out, const Expr *expr) {
         break;
     }
     case EXPR_CALL:
+    case EXPR_INLINE:
         operand_print(out, expr->left, PRECEDENCE_POSTFIX);
         buffer_puts(out, "(");
         exprs_print(out, expr->args.items, expr->args.count);

@@ -3,67 +3,46 @@
 
 #include <string.h>
 
-typedef enum BuiltinKind { NONE, POSITION, CONVERT, ELEMENT } BuiltinKind;
+/* The columns of builtins.def. */
+typedef enum OperandClass { OWN, FLOAT, NUMBER, INT, BOOL, ANY } OperandClass;
+typedef enum ResultRule {
+    NONE,
+    POSITION,
+    CONVERT,
+    ELEMENT,
+    WHERE,
+    BITCAST,
+    IOTA,
+    RESHAPE,
+    TRANSPOSE,
+    TRIANGLE,
+    CUMSUM,
+    DOT,
+    ROW,
+    ROW_SUM,
+    ROW_INDEX,
+    COL,
+    COL_SUM,
+    TOTAL,
+    TOTAL_SUM,
+} ResultRule;
 
 typedef struct BuiltinInfo {
     const char *text;
-    int arity;
-    BuiltinKind kind;
+    int least, most; /* arguments */
+    OperandClass operands;
+    ResultRule result;
 } BuiltinInfo;
 
 static const BuiltinInfo builtins[BUILTIN_COUNT] = {
-    {"", 0, NONE},
-#define BUILTIN(id, text, arity, kind) {text, arity, kind},
+    {"", 0, 0, OWN, NONE},
+#define BUILTIN(id, text, least, most, operands, result) {text, least, most, operands, result},
 #include "compiler/sema/builtins.def"
 #undef BUILTIN
 };
 
 /* Known to the language; not built yet. */
 static const char *const later_functions[] = {
-    "exp",
-    "exp2",
-    "log",
-    "log2",
-    "sqrt",
-    "rsqrt",
-    "tanh",
-    "sigmoid",
-    "erf",
-    "sin",
-    "cos",
-    "abs",
-    "floor",
-    "ceil",
-    "round",
-    "trunc",
-    "min",
-    "max",
-    "tmin",
-    "tmax",
-    "pow",
-    "fma",
-    "popcount",
-    "clz",
-    "bitcast",
-    "where",
-    "dot",
-    "dot_t",
-    "rowsum",
-    "rowmax",
-    "rowmin",
-    "rowargmax",
-    "colsum",
-    "colmax",
-    "colmin",
-    "sum",
-    "any",
-    "all",
-    "cumsum",
-    "tril",
-    "triu",
-    "transpose",
-    "reshape",
-    "iota",
     "barrier",
     "elect_one_sync",
     "shuffle",
@@ -302,10 +281,12 @@ void check_call(Checker *checker, Expr *call) {
             check_expr(checker, call->args.items[i]);
         return;
     }
-    if (builtins[builtin].kind == POSITION) {
+    if (builtins[builtin].result == POSITION) {
         check_position(checker, call, builtin);
         call->builtin = (int)builtin;
-    } else {
+    } else if (builtin == BUILTIN_CEILDIV) {
         check_ceildiv(checker, call);
+    } else {
+        error_unsupported(checker, callee->span, arena_printf(checker->context->arena, "'%s' is", callee->text));
     }
 }

@@ -281,6 +281,7 @@ void check_expr(Checker *checker, Expr *expr) {
         check_field(checker, expr);
         break;
     case EXPR_CONVERT:
+    case EXPR_INLINE: /* checked already */
         break;
     }
 }

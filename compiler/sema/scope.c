@@ -66,6 +66,8 @@ static const char *kind_text(SymbolKind kind) {
         return "symbolic dim";
     case SYMBOL_SEARCH_DIM:
         return "search dim";
+    case SYMBOL_LOOP:
+        return "loop variable";
     case SYMBOL_LET:
     case SYMBOL_VAR:
         break;

@@ -28,6 +28,8 @@ static const char *immutable_text(SymbolKind kind) {
         return "a symbolic dim";
     case SYMBOL_SEARCH_DIM:
         return "a search dim";
+    case SYMBOL_LOOP:
+        return "a loop variable";
     case SYMBOL_PARAM:
     case SYMBOL_VAR:
         break;
