@@ -93,6 +93,14 @@ typedef struct OpInfo {
 
 extern const OpInfo op_info[OP_COUNT];
 
+enum { IR_MAX_DEPTH = 400 }; /* regions in regions: bounds every recursive walk */
+
+int ir_region_count(OpKind kind);
+const char *ir_region_word(OpKind kind, int region); /* how a region is announced in the text: "do", "test", "then", "else" */
+/* The first operand that is an initial value of a carried one: for 3, while 0. */
+int ir_first_carried(const IrOp *op);
+bool ir_is_param(const IrValue *value); /* an argument of the kernel */
+
 /* Appends to `block`; result types are the caller's. Returns the op; a single result is op->results.items[0]. */
 IrOp *ir_append(Context *context, IrBlock *block, OpKind kind, Span span, IrValue *const *operands, int operand_count, const Type *const *result_types, int result_count);
 /* The usual case: one result. */
@@ -103,6 +111,9 @@ IrValue *ir_block_arg(Context *context, IrBlock *block, const Type *type, const 
 void ir_insert_before(IrOp *at, IrOp *op);
 void ir_remove(IrOp *op);
 void ir_replace_uses(IrKernel *kernel, IrValue *from, IrValue *to);
+/* A value by a value for uses in `block`, regions included. */
+void ir_replace_uses_in(IrBlock *block, const IrValue *from, IrValue *to);
+IrBlock *ir_region_new(Context *context, IrOp *op); /* a new last region */
 int ir_number(IrKernel *kernel); /* ids in print order, from 0; returns their count. Parameters have none */
 
 /* ---- bits.c: scalar constants as bits of their type (f16 and bf16 too), correctly rounded ---- */

@@ -15,6 +15,7 @@ typedef struct Reader {
     IrLexer lexer;
     IrToken token; /* the next one to be taken */
     int depth;     /* of the dim expression at hand */
+    int region_depth;
     bool failed;
     IrKernel *kernel;
     VEC(IrValue *) values; /* of the kernel, by number */
@@ -353,20 +354,19 @@ static IrValue *take_value(Reader *r) {
 /* What an op's line says, before the op is made. */
 typedef struct Line {
     OpKind kind;
-    bool has_result;
-    IrValue *operands[2 + PHB_MAX_RANK];
-    int operand_count;
-    bool negative; /* a constant's sign; its token */
+    int result_count;
+    VEC(IrValue *) operands;
+    VEC(const Type *) types; /* of the results */
+    bool negative;           /* a constant's sign; its token */
     IrToken constant;
     const Dim *dim;
     int axis;
     const Dim *extent[PHB_MAX_RANK];
-    const Type *type;
     Span span;
 } Line;
 
 static void read_operand(Reader *r, Line *line) {
-    line->operands[line->operand_count++] = take_value(r);
+    vec_push(r->context->arena, &line->operands, take_value(r));
 }
 
 static void read_slice(Reader *r, Line *line) {
@@ -388,6 +388,15 @@ static void read_slice(Reader *r, Line *line) {
     }
 }
 
+/* `count` below 0: as many as there are. */
+static void read_operands(Reader *r, Line *line, int count) {
+    if (count == 0 || (count < 0 && r->token.kind != IR_TOKEN_VALUE))
+        return;
+    do
+        read_operand(r, line);
+    while (count < 0 ? accept(r, ",") : line->operands.count < count && (expect(r, ","), !r->failed));
+}
+
 static void read_attribute(Reader *r, Line *line) {
     const OpInfo *info = &op_info[line->kind];
     switch (info->attr) {
@@ -406,17 +415,17 @@ static void read_attribute(Reader *r, Line *line) {
             break;
         read_operand(r, line);
         expect(r, ",");
-        line->axis = (int)take_number(r, INT_MAX);
+        line->axis = accept(r, "-") ? -(int)take_number(r, INT_MAX) : (int)take_number(r, INT_MAX);
         break;
     case ATTR_SLICE:
         read_slice(r, line);
         break;
+    case ATTR_UNROLL:
+        read_operands(r, line, info->operands);
+        line->dim = accept(r, "unroll") ? read_dim(r, 0) : NULL;
+        break;
     case ATTR_NONE:
-        for (int i = 0; i < info->operands; i++) {
-            if (i > 0)
-                expect(r, ",");
-            read_operand(r, line);
-        }
+        read_operands(r, line, info->operands);
         break;
     }
 }
@@ -476,62 +485,131 @@ static bool const_bits(const Line *line, PhbDType dtype, uint64_t *bits) {
 
 /* ---- ops and kernels ---- */
 
-/* Results are numbered as the printer does it, from 0 in order. */
-static void read_result(Reader *r, Line *line) {
-    if (r->token.kind != IR_TOKEN_VALUE)
-        return;
-    line->has_result = true;
-    if (!r->token.is_number || r->token.value != (uint64_t)r->values.count)
+/* Values are numbered as the printer does it, from 0 in order. Results count from their op's line on, but stand for something only after its regions.
+ */
+static void read_number(Reader *r) {
+    if (r->token.kind != IR_TOKEN_VALUE || !r->token.is_number || r->token.value != (uint64_t)r->values.count)
         fail(r, r->token.span, "expected '%%%d', the next number in order", r->values.count);
     advance(r);
+    vec_push(r->context->arena, &r->values, NULL);
+}
+
+static void read_results(Reader *r, Line *line) {
+    if (r->token.kind != IR_TOKEN_VALUE)
+        return;
+    do {
+        read_number(r);
+        line->result_count++;
+    } while (accept(r, ","));
     expect(r, "=");
 }
 
-static void read_op(Reader *r) {
+static void read_result_types(Reader *r, Line *line) {
+    if (line->result_count == 0)
+        return;
+    expect(r, ":");
+    do
+        vec_push(r->context->arena, &line->types, read_type(r));
+    while (line->types.count < line->result_count && (expect(r, ","), !r->failed));
+}
+
+static void read_line(Reader *r, Line *line) {
+    read_results(r, line);
+    Span op_span = r->token.span;
+    take_op_kind(r, line);
+    const OpInfo *info = &op_info[line->kind];
+    if (info->results >= 0 && line->result_count != info->results)
+        fail(r, op_span,
+            line->result_count == 0 ? "the result of '%s' needs a number"
+            : info->results == 0    ? "'%s' has no result"
+                                    : "'%s' has one result",
+            info->text);
+    if (!r->failed)
+        read_attribute(r, line);
+    read_result_types(r, line);
+    line->span = take_span(r);
+    expect_newline(r);
+}
+
+static void read_block(Reader *r, IrBlock *block);
+
+static void read_regions(Reader *r, IrOp *op) {
+    if (ir_region_count(op->kind) > 0 && ++r->region_depth > IR_MAX_DEPTH)
+        fail(r, r->token.span, "regions nested deeper than %d", IR_MAX_DEPTH);
+    for (int i = 0; !r->failed && i < ir_region_count(op->kind); i++) {
+        expect(r, ir_region_word(op->kind, i));
+        IrBlock *region = ir_region_new(r->context, op);
+        if (r->token.kind == IR_TOKEN_VALUE) {
+            do {
+                int number = r->values.count;
+                read_number(r);
+                expect(r, ":");
+                IrValue *arg = ir_block_arg(r->context, region, read_type(r), NULL);
+                r->values.items[number] = arg;
+            } while (accept(r, ","));
+        }
+        read_block(r, region);
+    }
+    r->region_depth -= ir_region_count(op->kind) > 0;
+}
+
+static void read_op(Reader *r, IrBlock *block) {
     Span start = r->token.span;
     Line line = {0};
-    read_result(r, &line);
-    Span op_span = r->token.span;
-    take_op_kind(r, &line);
-    const OpInfo *info = &op_info[line.kind];
-    if (line.has_result != (info->results == 1))
-        fail(r, op_span, line.has_result ? "'%s' has no result" : "the result of '%s' needs a number", info->text);
-    if (!r->failed)
-        read_attribute(r, &line);
-    if (line.has_result) {
-        expect(r, ":");
-        line.type = read_type(r);
-    }
-    line.span = take_span(r);
-    expect_newline(r);
+    int first_number = r->values.count;
+    read_line(r, &line);
     if (r->failed)
         return;
     uint64_t bits = 0;
-    if (info->attr == ATTR_CONST && (line.type->kind != TYPE_SCALAR || !const_bits(&line, line.type->scalar, &bits))) {
-        fail(r, line.constant.span, "'%s%.*s' is no constant of the type given", line.negative ? "-" : "",
-            line.constant.length > 60 ? 60 : (int)line.constant.length, line.constant.text);
-        return;
+    if (op_info[line.kind].attr == ATTR_CONST) {
+        const Type *type = line.types.items[0];
+        if (type->kind != TYPE_SCALAR || !const_bits(&line, type->scalar, &bits)) {
+            fail(r, line.constant.span, "'%s%.*s' is no constant of the type given", line.negative ? "-" : "",
+                line.constant.length > 60 ? 60 : (int)line.constant.length, line.constant.text);
+            return;
+        }
     }
-    IrOp *op = ir_append(r->context, r->kernel->body, line.kind, line.span, line.operands, line.operand_count, &line.type, line.has_result ? 1 : 0);
+    IrOp *op = ir_append(r->context, block, line.kind, line.span, line.operands.items, line.operands.count, line.types.items, line.types.count);
     op->bits = bits;
     op->dim = line.dim;
     op->axis = line.axis;
     memcpy(op->extent, line.extent, sizeof op->extent);
     vec_push(r->context->arena, &r->op_spans, start);
-    if (line.has_result)
-        vec_push(r->context->arena, &r->values, op->results.items[0]);
+    read_regions(r, op);
+    for (int i = 0; i < op->results.count; i++)
+        r->values.items[first_number + i] = op->results.items[i];
+}
+
+/* From `{` to the line after `}`. */
+static void read_block(Reader *r, IrBlock *block) {
+    expect(r, "{");
+    expect_newline(r);
+    while (!r->failed && !at(r, "}"))
+        read_op(r, block);
+    expect(r, "}");
+    expect_newline(r);
+}
+
+/* Where in the text `op` is, of the ops of `block` in the order of the text; *next counts them. */
+static bool find_op(const IrBlock *block, const IrOp *op, int *next) {
+    for (const IrOp *here = block->first; here; here = here->next) {
+        if (here == op)
+            return true;
+        ++*next;
+        for (int i = 0; i < here->regions.count; i++)
+            if (find_op(here->regions.items[i], op, next))
+                return true;
+    }
+    return false;
 }
 
 static void verify(Reader *r, Span name_span) {
     const IrOp *at_fault;
     const char *message = ir_verify_kernel(r->context, r->kernel, &at_fault);
-    Span span = name_span;
     int i = 0;
-    for (const IrOp *op = r->kernel->body->first; op && at_fault; op = op->next, i++)
-        if (op == at_fault)
-            span = r->op_spans.items[i];
+    bool found = at_fault && find_op(r->kernel->body, at_fault, &i);
     if (message)
-        fail(r, span, "%s", message);
+        fail(r, found ? r->op_spans.items[i] : name_span, "%s", message);
 }
 
 static void read_kernel(Reader *r, IrModule *module) {
@@ -552,17 +630,12 @@ static void read_kernel(Reader *r, IrModule *module) {
     expect_newline(r);
     while (!r->failed && !at(r, "{"))
         read_declaration(r);
-    expect(r, "{");
-    expect_newline(r);
     if (r->failed)
         return;
     r->kernel->body = ir_block_new(r->context, NULL);
     for (int i = 0; i < signature->params.count; i++)
         ir_block_arg(r->context, r->kernel->body, signature->params.items[i].type, signature->params.items[i].name);
-    while (!r->failed && !at(r, "}"))
-        read_op(r);
-    expect(r, "}");
-    expect_newline(r);
+    read_block(r, r->kernel->body);
     if (!r->failed)
         verify(r, name_span);
     vec_push(arena, &module->kernels, r->kernel);
