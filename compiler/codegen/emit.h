@@ -11,6 +11,14 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/Target.h>
 
+/* A CPU level as LLVM knows it. */
+typedef struct CpuLevel {
+    const char *name, *cpu, *features;
+    bool has_f16c;    /* converts f16 by instructions */
+    bool has_fma;
+    int vector_bytes; /* of the widest registers */
+} CpuLevel;
+
 typedef struct Emitter {
     Context *context;
     LLVMContextRef llvm;
@@ -18,7 +26,7 @@ typedef struct Emitter {
     LLVMBuilderRef builder;
     LLVMTargetDataRef layout;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
-    bool has_f16c;                   /* the level under construction converts f16 by instructions */
+    const CpuLevel *level;           /* under construction */
     bool fastmath;                   /* the kernel under construction */
     LLVMValueRef fmod_f32, fmod_f64; /* internal functions, made on first use */
     int next_global;                 /* numbers the private constants */
@@ -65,6 +73,10 @@ typedef enum LoopShape {
 Loop loop_begin(Emitter *e, LLVMValueRef first, LLVMValueRef last);
 void loop_end(Emitter *e, Loop *loop, LoopShape shape);
 LLVMBasicBlockRef block_append(Emitter *e, const char *name); /* in the function the builder is in */
+
+/* ---- llvm.c ---- */
+
+void function_set_level(Emitter *e, LLVMValueRef function); /* compiles it for e->level */
 
 /* ---- program.c ---- */
 
