@@ -57,6 +57,12 @@ LLVMValueRef emit_half_compress(Emitter *e, PhbDType dtype, LLVMValueRef value);
 
 LLVMValueRef emit_fmod(Emitter *e, LLVMTypeRef type, LLVMValueRef a, LLVMValueRef b); /* f32 or f64, exact */
 
+/* ---- maths.c ---- */
+
+/* The functions of LANGUAGE.md 5 on floats: exp to cos, pow, sqrt, rsqrt, floor, ceil, round, trunc. Branch-free, no calls, <= 4 ulp, the same bits at
+ * every level with fma. f16 and bf16 are computed in f32, and the caller rounds. b is read by pow alone. */
+LLVMValueRef emit_maths(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b);
+
 /* ---- loop.c: counted loops ---- */
 
 typedef struct Loop {
