@@ -186,6 +186,7 @@ Ast *parse_source(Context *context);
 /* print.c: source text that parses to the same tree; one canonical layout. */
 void ast_print(Buffer *buffer, const Ast *ast);
 void expr_print(Buffer *buffer, const Expr *expr);
+void type_expr_print(Buffer *buffer, const TypeExpr *type);
 const char *binary_op_text(BinaryOp op);
 
 #endif

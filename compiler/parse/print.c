@@ -119,7 +119,7 @@ void expr_print(Buffer *out, const Expr *expr) {
     }
 }
 
-static void type_expr_print(Buffer *out, const TypeExpr *type) {
+void type_expr_print(Buffer *out, const TypeExpr *type) {
     if (type->kind == TYPE_SCALAR) {
         buffer_puts(out, dtype_name(type->scalar));
         return;

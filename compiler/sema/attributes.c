@@ -93,7 +93,7 @@ static void add_search_dim(Checker *checker, const AttrArg *arg) {
         for (int i = 0; i < count; i++)
             vec_push(context->arena, &dim.leaf, values[i]);
         vec_push(context->arena, &signature->search, dim);
-        scope_declare(checker, SYMBOL_SEARCH_DIM, arg->name, arg->name_span, type_scalar(context->types, PHB_I64));
+        scope_declare_dim(checker, SYMBOL_SEARCH_DIM, arg->name, arg->name_span, dim_name(context->dims, arg->name));
     }
 }
 

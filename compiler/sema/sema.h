@@ -16,6 +16,9 @@ struct Symbol {
     bool assigned_again; /* VAR: assigned after its declaration */
     bool used;
     const Expr *value;   /* LET, VAR never assigned again: its initialiser; else NULL */
+    const Dim *dim;      /* DIM, SEARCH_DIM: its value; in a fn, that of the argument's extent */
+    bool is_fn_param;    /* LET: a parameter that goes by value */
+    Symbol *alias_of;    /* the checker's own: a fn's parameter that goes by reference */
     const Dim *symbolic; /* LET: the checker's own: its value as a polynomial in which what is no dim is an atom; NULL: none */
 };
 
