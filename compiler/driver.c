@@ -153,7 +153,9 @@ static const struct {
 } passes[IR_PASS_COUNT] = {
     [PASS_LOWER] = {"lower", NULL},
     [PASS_FOLD] = {"fold", ir_fold},
+    [PASS_CONTROL] = {"control", ir_control},
     [PASS_CSE] = {"cse", ir_cse},
+    [PASS_LICM] = {"licm", ir_licm},
     [PASS_DCE] = {"dce", ir_dce},
 };
 

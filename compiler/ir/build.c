@@ -24,6 +24,21 @@ bool ir_is_param(const IrValue *value) {
     return !value->def && !value->block->owner;
 }
 
+bool ir_is_inside(const IrValue *value, const IrOp *op) {
+    const IrBlock *block = value->def ? value->def->parent : value->block;
+    while (block->owner && block->owner != op)
+        block = block->owner->parent;
+    return block->owner == op;
+}
+
+void ir_mark_stored(const IrOp *op, bool *stored) {
+    if (op_info[op->kind].traits & TRAIT_WRITES)
+        stored[op->operands.items[0]->index] = true;
+    for (int i = 0; i < op->regions.count; i++)
+        for (const IrOp *inner = op->regions.items[i]->first; inner; inner = inner->next)
+            ir_mark_stored(inner, stored);
+}
+
 IrOp *ir_append(Context *context, IrBlock *block, OpKind kind, Span span, IrValue *const *operands, int operand_count,
     const Type *const *result_types, int result_count) {
     Arena *arena = context->arena;

@@ -63,6 +63,7 @@ struct IrOp {
     const Dim *extent[PHB_MAX_RANK];
     IrOp *prev, *next;
     IrBlock *parent;
+    bool mark; /* scratch of the pass at hand */
 };
 
 struct IrBlock {
@@ -100,6 +101,9 @@ const char *ir_region_word(OpKind kind, int region); /* how a region is announce
 /* The first operand that is an initial value of a carried one: for 3, while 0. */
 int ir_first_carried(const IrOp *op);
 bool ir_is_param(const IrValue *value); /* an argument of the kernel */
+bool ir_is_inside(const IrValue *value, const IrOp *op); /* defined in one of the op's regions */
+/* Sets stored[i] for each parameter i that the op, or one in its regions, stores to. */
+void ir_mark_stored(const IrOp *op, bool *stored);
 
 /* Appends to `block`; result types are the caller's. Returns the op; a single result is op->results.items[0]. */
 IrOp *ir_append(Context *context, IrBlock *block, OpKind kind, Span span, IrValue *const *operands, int operand_count, const Type *const *result_types, int result_count);
@@ -124,9 +128,9 @@ uint64_t bits_from_int(PhbDType dtype, uint64_t value);  /* ints: wraps; bool: n
 
 /* ---- eval.c ---- */
 
-/* What an element-wise op or a conversion gives on scalar constants, to the bit; a NaN that an operation makes is the default one. `b` is read where the op has
- * two operands. False for other ops. */
-bool ir_eval(OpKind kind, PhbDType operand, PhbDType result, uint64_t a, uint64_t b, uint64_t *bits);
+/* What an element-wise op or a conversion gives on scalar constants of the type `operand`, to the bit; a NaN that an operation makes is the default one. As
+ * many of `operands` are read as the op has. False for other ops, and for those whose value code generation decides, like exp. */
+bool ir_eval(OpKind kind, PhbDType operand, PhbDType result, const uint64_t *operands, uint64_t *bits);
 
 /* ---- print.c, read.c, verify.c ---- */
 
@@ -141,8 +145,10 @@ const char *ir_verify_kernel(Context *context, IrKernel *kernel, const IrOp **at
 
 /* ---- passes: each says whether it changed anything ---- */
 
-bool ir_fold(Context *context, IrKernel *kernel); /* constants, identities that keep every bit, dims */
-bool ir_cse(Context *context, IrKernel *kernel);  /* pure ops, and loads with no store to the tensor between */
+bool ir_fold(Context *context, IrKernel *kernel);    /* constants, identities that keep every bit, dims */
+bool ir_control(Context *context, IrKernel *kernel); /* conditions and trip counts that are known, carried values that never change */
+bool ir_cse(Context *context, IrKernel *kernel);     /* pure ops, and loads with no store to the tensor between */
+bool ir_licm(Context *context, IrKernel *kernel);    /* what is the same in every iteration moves before the loop */
 bool ir_dce(Context *context, IrKernel *kernel);
 
 #endif

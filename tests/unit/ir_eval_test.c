@@ -29,7 +29,7 @@ static uint64_t next_random(void) {
 
 static uint64_t eval(OpKind kind, PhbDType operand, PhbDType result, uint64_t a, uint64_t b) {
     uint64_t bits = 0;
-    expect(ir_eval(kind, operand, result, a, b, &bits), op_info[kind].text, a, b);
+    expect(ir_eval(kind, operand, result, (const uint64_t[]){a, b, 0}, &bits), op_info[kind].text, a, b);
     return bits;
 }
 
@@ -379,9 +379,9 @@ END_TEST
 
 START_TEST(knows_what_it_cannot_do) {
     uint64_t bits;
-    ck_assert(!ir_eval(OP_LOAD, PHB_F32, PHB_F32, 0, 0, &bits));
-    ck_assert(!ir_eval(OP_AND, PHB_F32, PHB_F32, 0, 0, &bits));
-    ck_assert(!ir_eval(OP_BROADCAST, PHB_I32, PHB_I32, 0, 0, &bits));
+    ck_assert(!ir_eval(OP_LOAD, PHB_F32, PHB_F32, (const uint64_t[3]){0}, &bits));
+    ck_assert(!ir_eval(OP_AND, PHB_F32, PHB_F32, (const uint64_t[3]){0}, &bits));
+    ck_assert(!ir_eval(OP_BROADCAST, PHB_I32, PHB_I32, (const uint64_t[3]){0}, &bits));
 }
 END_TEST
 
