@@ -1,0 +1,53 @@
+/* The element-wise functions of LANGUAGE.md 5 on floats, one op a row. */
+#include "compiler/codegen/maths.h"
+
+#include <stdlib.h>
+
+/* A negative number has no root; -0 is its own. */
+static LLVMValueRef of_positive(const Maths *m, LLVMValueRef x, LLVMValueRef value) {
+    return m_select(m, m_compare(m, LLVMRealULT, x, m_real(m, 0)), m_nan(m), value);
+}
+
+static LLVMValueRef square_root(const Maths *m, LLVMValueRef x) {
+    return m_intrinsic(m, "llvm.sqrt", x);
+}
+
+LLVMValueRef emit_maths(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b) {
+    Maths m = maths_of(e, dtype == PHB_F64);
+    switch (kind) {
+    case OP_POW:
+        return maths_pow(&m, a, b);
+    case OP_EXP:
+        return maths_exp(&m, a);
+    case OP_EXP2:
+        return maths_exp2(&m, a);
+    case OP_LOG:
+        return maths_log(&m, a);
+    case OP_LOG2:
+        return maths_log2(&m, a);
+    case OP_SQRT:
+        return of_positive(&m, a, square_root(&m, a));
+    case OP_RSQRT:
+        return of_positive(&m, a, m_div(&m, m_real(&m, 1), square_root(&m, a)));
+    case OP_TANH:
+        return maths_tanh(&m, a);
+    case OP_SIGMOID:
+        return maths_sigmoid(&m, a);
+    case OP_ERF:
+        return maths_erf(&m, a);
+    case OP_SIN:
+        return maths_sin(&m, a);
+    case OP_COS:
+        return maths_cos(&m, a);
+    case OP_FLOOR:
+        return m_intrinsic(&m, "llvm.floor", a);
+    case OP_CEIL:
+        return m_intrinsic(&m, "llvm.ceil", a);
+    case OP_ROUND:
+        return m_intrinsic(&m, "llvm.round", a);
+    case OP_TRUNC:
+        return m_intrinsic(&m, "llvm.trunc", a);
+    default:
+        abort();
+    }
+}
