@@ -72,6 +72,7 @@ typedef struct Loop {
 
 typedef enum LoopShape {
     LOOP_PLAIN,
+    LOOP_UNROLLED, /* four times; not vectorised, its body is of vectors */
     LOOP_SCALAR, /* neither vectorised nor unrolled: it runs a few times, if at all */
 } LoopShape;
 
