@@ -13,6 +13,8 @@ static void add_aligned(Checker *checker, const Attr *attr);
 static void add_require(Checker *checker, const Attr *attr);
 static void set_grid(Checker *checker, const Attr *attr);
 static void set_fastmath(Checker *checker, const Attr *attr);
+static void check_tensorcore(Checker *checker, const Attr *attr);
+static void check_pipeline(Checker *checker, const Attr *attr);
 
 enum { AUTOTUNE, CLUSTER, OTHER }; /* in this order: each needs what those before it declare */
 
@@ -31,8 +33,8 @@ static const struct {
     {"fastmath", OTHER, false, set_fastmath},
     {"cluster_dims", OTHER, false, NULL},
     {"nonportable", OTHER, false, NULL},
-    {"tensorcore", OTHER, false, NULL},
-    {"pipeline", OTHER, false, NULL},
+    {"tensorcore", OTHER, false, check_tensorcore},
+    {"pipeline", OTHER, false, check_pipeline},
     {"halo", OTHER, true, NULL},
 };
 enum { ATTRIBUTE_COUNT = sizeof attributes / sizeof *attributes };
@@ -274,6 +276,33 @@ static void set_grid(Checker *checker, const Attr *attr) {
 
 static void set_fastmath(Checker *checker, const Attr *attr) {
     checker->signature->fastmath = has_positional(checker, attr, 0, 0);
+}
+
+/* The next two say how a GPU is to be used: elsewhere they change nothing. */
+static void check_tensorcore(Checker *checker, const Attr *attr) {
+    static const char *const modes[] = {"bf16x6", "tf32x3", "f16x3", "tf32", "bf16", "f16"};
+    Names names = {0};
+    if (!has_positional(checker, attr, 0, 1) || attr->args.count == 0)
+        return;
+    const Expr *mode = attr->args.items[0].value;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if (mode->kind == EXPR_NAME && strcmp(mode->text, modes[i]) == 0)
+            return;
+        vec_push(checker->context->arena, &names, modes[i]);
+    }
+    const char *text = expr_text(checker, mode);
+    diag_error(checker->context->diag, mode->span, "the modes of @tensorcore are bf16x6, tf32x3, f16x3, tf32, bf16 and f16; found '%s'%s", text,
+        suggestion(checker, text, &names));
+}
+
+static void check_pipeline(Checker *checker, const Attr *attr) {
+    const char *failure = "";
+    if (!has_positional(checker, attr, 0, 1) || attr->args.count == 0)
+        return;
+    Expr *stages = attr->args.items[0].value;
+    const Dim *dim = dim_resolve(checker, stages, DIM_SEARCH);
+    if (dim && leaf_ask(checker, &dim, 1, all_positive, &failure) != LEAF_ALWAYS)
+        diag_error(checker->context->diag, stages->span, "a pipeline has at least 1 stage; this one has not%s", failure);
 }
 
 /* ---- in order ---- */

@@ -11,9 +11,7 @@ const BuiltinInfo builtin_table[BUILTIN_COUNT] = {
 };
 
 /* Second names. */
-static const struct {
-    const char *alias, *name;
-} aliases[] = {{"tmin", "min"}, {"tmax", "max"}};
+static const struct { const char *alias, *name; } aliases[] = {{"tmin", "min"}, {"tmax", "max"}};
 
 /* Known to the language; not built yet. */
 static const char *const later_functions[] = {
@@ -137,8 +135,8 @@ void check_field(Checker *checker, Expr *expr) {
 const Symbol *check_tensor_axis(Checker *checker, Expr *call, int64_t *axis) {
     Diag *diag = checker->context->diag;
     const char *name = call->left->text;
-    if (call->args.count != 2) {
-        diag_error(diag, call->span, "'%s' takes 2 arguments, a tensor and an axis, found %d", name, call->args.count);
+    if (call->args.count != 2) { /* in a dim; calls among values have been counted */
+        diag_error(diag, call->span, "'%s' takes 2 arguments, found %d", name, call->args.count);
         return NULL;
     }
     Expr *tensor = call->args.items[0];

@@ -44,9 +44,9 @@ typedef struct Checker {
     FnState *fns; /* one for each declaration of the file, in order */
     Frame *frame; /* NULL: in the kernel's own body */
     int frame_depth, loop_depth;
-    int inlined_nodes;     /* of the tree, in copies of fns */
-    bool is_repeated;      /* in a fn whose warnings were given at another call */
-    bool is_unbound;       /* checking a fn that nothing calls: its dims may be anything */
+    int inlined_nodes; /* of the tree, in copies of fns */
+    bool is_repeated;  /* in a fn whose warnings were given at another call */
+    bool is_unbound;   /* checking a fn that nothing calls: its dims may be anything */
     VEC(Access) accesses;
     Span block_mention[3]; /* the first ctx.block.a of each axis; line 0: none */
     Span thread_use;       /* the first use of thread code, shared memory included; line 0: none */
@@ -274,5 +274,14 @@ const Decl *find_decl(const Ast *ast, const char *interned_name, bool is_kernel)
 
 /* The launch grid from the accesses, LANGUAGE.md 4, unless @grid stated it. */
 void infer_grid(Checker *checker);
+/* What the name stands for, through lets and vars that keep their first value. */
+const Expr *see_through(const Expr *expr);
+/* Takes `offset` apart as ctx.block.a * S: gives the axis and S (1 for a bare ctx.block.a), or -1. */
+int block_offset(Checker *checker, const Expr *offset, const Dim **step);
+
+/* ---- edge.c ---- */
+
+/* -Wedge over a kernel without errors. */
+void warn_edges(Checker *checker);
 
 #endif

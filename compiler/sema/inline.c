@@ -76,7 +76,8 @@ static bool dims_agree(Checker *checker, const ParamDecl *param, const Expr *arg
         if (dims_are_equal(checker, dim, arg->type->dims[i], &failure))
             continue;
         const char *spelled = expr_text(checker, type->dims.items[i]), *value = dim_text(checker, dim);
-        const char *is = spelled[0] && strcmp(spelled, value) != 0 ? arena_printf(checker->context->arena, ", where '%s' is '%s'", spelled, value) : "";
+        const char *is =
+            spelled[0] && strcmp(spelled, value) != 0 ? arena_printf(checker->context->arena, ", where '%s' is '%s'", spelled, value) : "";
         diag_error(checker->context->diag, arg->span, "expected '%s'%s, found '%s'%s", type_expr_text(checker, param->type), is,
             type_text(checker, arg->type), failure);
         diag_note(checker->context->diag, param->span, "parameter '%s' is declared here", param->name);
@@ -156,7 +157,8 @@ static void set_result(Checker *checker, Frame *frame, const Type *type) {
     if (!type_is_value(type))
         return;
     Symbol *result = NEW(checker->context->arena, Symbol);
-    *result = (Symbol){.kind = SYMBOL_VAR, .name = frame->inlined->fn->name, .span = frame->inlined->fn->name_span, .type = type, .assigned_again = true};
+    *result =
+        (Symbol){.kind = SYMBOL_VAR, .name = frame->inlined->fn->name, .span = frame->inlined->fn->name_span, .type = type, .assigned_again = true};
     frame->inlined->result = result;
 }
 
@@ -215,7 +217,8 @@ static void check_result(Checker *checker, Frame *frame) {
     if (!frame->result)
         frame->result = type_void(checker->context->types);
     if (type_is_value(frame->result) && !block_returns(&frame->inlined->body))
-        diag_error(checker->context->diag, fn->name_span, "'%s' gives '%s', but can end without a 'return'", fn->name, type_text(checker, frame->result));
+        diag_error(
+            checker->context->diag, fn->name_span, "'%s' gives '%s', but can end without a 'return'", fn->name, type_text(checker, frame->result));
 }
 
 /* ---- the call ---- */

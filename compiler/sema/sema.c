@@ -54,6 +54,8 @@ static CheckedKernel *check_kernel(Checker checker, const Decl *decl) {
     check_block(&checker, &decl->body);
     if (diag_error_count(context->diag) == errors)
         infer_grid(&checker);
+    if (diag_error_count(context->diag) == errors)
+        warn_edges(&checker);
     if (diag_error_count(context->diag) == errors && checker.thread_use.line)
         error_unsupported(&checker, checker.thread_use, "thread code is");
     scope_pop(&checker);

@@ -15,10 +15,15 @@ struct Symbol {
     int index;           /* PARAM: in the signature */
     bool assigned_again; /* VAR: assigned after its declaration */
     bool used;
-    const Expr *value;   /* LET, VAR never assigned again: its initialiser; else NULL */
-    const Dim *dim;      /* DIM, SEARCH_DIM: its value; in a fn, that of the argument's extent */
-    bool is_fn_param;    /* LET: a parameter that goes by value */
-    Symbol *alias_of;    /* the checker's own: a fn's parameter that goes by reference */
+    const Expr *value;      /* LET, VAR never assigned again: its initialiser; else NULL */
+    const Dim *dim;         /* DIM, SEARCH_DIM: its value; in a fn, that of the argument's extent */
+    bool is_fn_param;       /* LET: a parameter that goes by value */
+    Symbol *alias_of;       /* the checker's own: a fn's parameter that goes by reference */
+    struct {                /* edge.c's own: what the variable holds by some assignment */
+        unsigned axes;      /* with fill beyond an edge */
+        const Expr *slice;  /* whose fill; NULL: none */
+        bool counts, masks; /* positions of elements, or extents; comparisons of such */
+    } edge;
     const Dim *symbolic; /* LET: the checker's own: its value as a polynomial in which what is no dim is an atom; NULL: none */
 };
 
@@ -36,7 +41,8 @@ const char *builtin_name(Builtin builtin);
 /* A fn at one of its calls: a copy of its own, checked with the types of the arguments. */
 struct Inlined {
     const Decl *fn;
-    Block params; /* LETs: the parameters that go by value. A tensor or shared parameter is no statement: a NAME in the body has the argument's symbol */
+    Block params; /* LETs: the parameters that go by value. A tensor or shared parameter is no statement: a NAME in the body has the argument's symbol
+                   */
     Block body;
     Symbol *result; /* VAR: what `return` assigns; NULL: the fn gives nothing */
 };
@@ -48,8 +54,8 @@ struct Inlined {
  * - `ctx.block.x` is one value: its builtin is on the outer FIELD, whose `text` is the axis; the FIELD and the NAME inside have no type.
  * - CALL: the callee has no type. CONVERT converts args[0] to the call's type. EXTENT, ORIGIN and WHOLE: args[0] names a tensor, args[1]->dim is the
  * axis. PROGRAM_ID is ctx.block.x. Element-wise builtins are as operators; FMA and WHERE too, but WHERE's args[0] is bool. BITCAST reads args[0]
- * alone; the call's type says the rest. IOTA: the call's type has the extent; no argument is to be evaluated. RESHAPE reads args[0] alone. TRIL, TRIU:
- * args[1], where there is one, is an i64 scalar.
+ * alone; the call's type says the rest. IOTA: the call's type has the extent; no argument is to be evaluated. RESHAPE reads args[0] alone. TRIL,
+ * TRIU: args[1], where there is one, is an i64 scalar.
  * - Reductions and CUMSUM: args[0] has the call's element type already (but for ROWARGMAX, which gives i32), and may be of rank 1: [n] counts as
  * [1, n] in ROW*, COL*, TRIL, TRIU, TRANSPOSE and DOT*, whose results are of rank 2. CUMSUM runs along axis 0 of what it is given, rank 1 too.
  * - DOT, DOT_T: both operands have one element type; the call's type has the result's, LANGUAGE.md 3.
@@ -63,8 +69,9 @@ struct Inlined {
  * - LET and VAR: the value has the element type of symbol->type and a shape that broadcasts to it; a VAR without value is zero.
  * - ASSIGN: the value's shape broadcasts to that of target->type. Plain: it has the target's element type. Compound: it has the type in which the
  * operation is done; the target's old value is converted to that type and the result back.
- * - FOR: `symbol` is an i64 that the body does not assign; each of `range` is an i64 scalar; unroll->dim, where `unroll` is, is at least 1. WHILE, IF:
- * `value` is a bool scalar. BREAK and CONTINUE stand in a loop of the same body. RETURN in a kernel has no value. CALL: `value` is INLINE, or a builtin. */
+ * - FOR: `symbol` is an i64 that the body does not assign; each of `range` is an i64 scalar; unroll->dim, where `unroll` is, is at least 1. WHILE,
+ * IF: `value` is a bool scalar. BREAK and CONTINUE stand in a loop of the same body. RETURN in a kernel has no value. CALL: `value` is INLINE, or a
+ * builtin. */
 typedef struct CheckedKernel {
     const Decl *decl;
     Signature signature;

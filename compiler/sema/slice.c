@@ -115,7 +115,7 @@ static const Symbol *sliced_tensor(Checker *checker, Expr *base) {
         return NULL;
     if (base->type->kind == TYPE_TENSOR || base->type->kind == TYPE_SHARED)
         return base->symbol;
-    diag_error(checker->context->diag, base->span, "only tensors and shared memory are sliced; this is '%s'", type_text(checker, base->type));
+    diag_error(checker->context->diag, base->span, "only tensors and shared memory have slices; this is '%s'", type_text(checker, base->type));
     return NULL;
 }
 

@@ -110,7 +110,8 @@ void check_reduction(Checker *checker, Expr *call, Builtin builtin) {
     Expr **arg = &call->args.items[0];
     if (!operand_has_class(checker, call, *arg, info->operands))
         return;
-    bool is_sum = info->result == RESULT_ROW_SUM || info->result == RESULT_COL_SUM || info->result == RESULT_TOTAL_SUM || info->result == RESULT_CUMSUM;
+    bool is_sum =
+        info->result == RESULT_ROW_SUM || info->result == RESULT_COL_SUM || info->result == RESULT_TOTAL_SUM || info->result == RESULT_CUMSUM;
     if (is_sum)
         *arg = expr_convert(checker, *arg, sum_type((*arg)->type->scalar));
     const Type *type = (*arg)->type;
