@@ -3,13 +3,9 @@
 
 #include <stdlib.h>
 
-/* A negative number has no root; -0 is its own. */
-static LLVMValueRef of_positive(const Maths *m, LLVMValueRef x, LLVMValueRef value) {
+static LLVMValueRef reciprocal_root(const Maths *m, LLVMValueRef x) {
+    LLVMValueRef value = m_div(m, m_real(m, 1), m_intrinsic(m, "llvm.sqrt", x));
     return m_select(m, m_compare(m, LLVMRealULT, x, m_real(m, 0)), m_nan(m), value);
-}
-
-static LLVMValueRef square_root(const Maths *m, LLVMValueRef x) {
-    return m_intrinsic(m, "llvm.sqrt", x);
 }
 
 LLVMValueRef emit_maths(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b) {
@@ -26,9 +22,9 @@ LLVMValueRef emit_maths(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a,
     case OP_LOG2:
         return maths_log2(&m, a);
     case OP_SQRT:
-        return of_positive(&m, a, square_root(&m, a));
+        return m_intrinsic(&m, "llvm.sqrt", a);
     case OP_RSQRT:
-        return of_positive(&m, a, m_div(&m, m_real(&m, 1), square_root(&m, a)));
+        return reciprocal_root(&m, a);
     case OP_TANH:
         return maths_tanh(&m, a);
     case OP_SIGMOID:

@@ -1,7 +1,8 @@
 /* What the files of maths share: scalar float and integer operations on one type, f32 or f64, and the table of coefficients.
  *
  * Functions are built from IEEE add, multiply, divide, square root and fma, and from integer operations and selects: no branches, so that the loop
- * around them vectorises, no calls, and nothing whose bits a device may choose. A result that is no number is always the same NaN. */
+ * around them vectorises, no calls, and nothing whose bits a device may choose. A result that is no number is always
+ * the same NaN, but for sqrt, floor and the like, which are the machine's as + is. */
 #ifndef PHOBOS_CODEGEN_MATHS_H
 #define PHOBOS_CODEGEN_MATHS_H
 
