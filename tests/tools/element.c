@@ -45,10 +45,10 @@ static unsigned bits_from_float(ElementType type, double value) {
         return infinity | 1u << (fraction_bits - 1);
     if (isinf(value))
         return sign | infinity;
-    double ulp = float_ulp(type, value), count = nearbyint(fabs(value) / ulp); /* in [0, 2^significand] */
+    double ulp = float_ulp(type, value), count = nearbyint(fabs(value) / ulp); /* in [0, 2^significand] but beyond the greatest number */
     int exponent = ilogb(ulp) - info->least;
-    if (count >= ldexp(1, info->significand))
-        return sign | infinity; /* the greatest ulp: others carry into the exponent */
+    if (count > ldexp(1, info->significand))
+        return sign | infinity; /* at the greatest ulp; equal, it carries into the exponent */
     unsigned bits = ((unsigned)exponent << fraction_bits) + (unsigned)count;
     return sign | (bits < infinity ? bits : infinity);
 }
