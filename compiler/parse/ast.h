@@ -92,6 +92,7 @@ struct Expr {
     const Dim *dim;     /* the value, where it is an expression over dims and integers alone */
     Symbol *symbol;     /* NAME: what it names */
     int builtin;        /* CALL, FIELD: Builtin of sema.h, else 0 */
+    bool is_once;       /* an element that is stored to, CALL of an atomic: once per CTA, else once per thread */
     Inlined *inlined;   /* INLINE */
 };
 

@@ -13,45 +13,10 @@ const BuiltinInfo builtin_table[BUILTIN_COUNT] = {
 /* Second names. */
 static const struct { const char *alias, *name; } aliases[] = {{"tmin", "min"}, {"tmax", "max"}};
 
-/* Known to the language; not built yet. */
-static const char *const later_functions[] = {
-    "barrier",
-    "elect_one_sync",
-    "shuffle",
-    "shuffle_xor",
-    "shuffle_up",
-    "shuffle_down",
-    "ballot",
-    "warp_sum",
-    "warp_max",
-    "warp_min",
-    "block_sum",
-    "block_max",
-    "block_min",
-    "cluster_arrive",
-    "cluster_arrive_relaxed",
-    "cluster_wait",
-    "cluster_sync",
-    "cluster_mask",
-    "remote",
-    "atomic_add",
-    "atomic_max",
-    "atomic_min",
-    "atomic_cas",
-};
-static const char *const later_ctx_fields[] = {"thread", "threads", "warp", "lane", "cluster"};
-
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 const char *builtin_name(Builtin builtin) {
     return builtin_table[builtin].text;
-}
-
-static bool is_listed(const char *const *names, int count, const char *name) {
-    for (int i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
 }
 
 static const char *canonical_name(const char *name) {
@@ -71,8 +36,7 @@ static Builtin find_function(const char *name) {
 }
 
 bool builtin_is_known(const char *name) {
-    return strcmp(name, "ctx") == 0 || strcmp(name, "range") == 0 || find_function(name) != BUILTIN_NONE ||
-           is_listed(later_functions, COUNT(later_functions), name);
+    return strcmp(name, "ctx") == 0 || strcmp(name, "range") == 0 || find_function(name) != BUILTIN_NONE;
 }
 
 /* ---- where am I ---- */
@@ -88,17 +52,34 @@ static const Type *i64_type(Checker *checker) {
 
 static void error_ctx_field(Checker *checker, const Expr *expr) {
     Diag *diag = checker->context->diag;
-    if (is_listed(later_ctx_fields, COUNT(later_ctx_fields), expr->text)) {
-        error_unsupported(checker, expr->span, arena_printf(checker->context->arena, "'ctx.%s' is", expr->text));
-        return;
-    }
     Names names = {0};
     for (int i = 1; i < BUILTIN_COUNT; i++)
-        if (strncmp(builtin_table[i].text, "ctx.", 4) == 0)
+        if (strncmp(builtin_table[i].text, "ctx.", 4) == 0 && !strchr(builtin_table[i].text + 4, '.'))
             vec_push(checker->context->arena, &names, builtin_table[i].text + 4);
-    for (int i = 0; i < COUNT(later_ctx_fields); i++)
-        vec_push(checker->context->arena, &names, later_ctx_fields[i]);
     diag_error(diag, expr->op_span, "'ctx' has no field '%s'%s", expr->text, suggestion(checker, expr->text, &names));
+}
+
+/* ctx.a.x, ctx.a or, of a value without parts, all of it. */
+static void set_field(Checker *checker, Expr *expr, Builtin builtin) {
+    expr->builtin = (int)builtin;
+    expr->type = i64_type(checker);
+    if (builtin == BUILTIN_CTX_BLOCK)
+        note_block(checker, expr->text[0] - 'x', expr->span);
+    else if (builtin_table[builtin].result == RESULT_PLACE || builtin == BUILTIN_CTX_THREAD || builtin == BUILTIN_CTX_CLUSTER)
+        note_thread_use(checker, expr->span);
+}
+
+static void check_part(Checker *checker, Expr *expr, Builtin builtin) {
+    const char *name = builtin_table[builtin].text, *part = expr->text;
+    bool is_axis = strcmp(part, "x") == 0 || strcmp(part, "y") == 0 || strcmp(part, "z") == 0;
+    Builtin place = find_function(arena_printf(checker->context->arena, "%s.%s", name, part));
+    if (builtin_table[builtin].result == RESULT_PLACE)
+        diag_error(checker->context->diag, expr->op_span, "'%s' is a value and has no parts, found '%s'", name, part);
+    else if (is_axis || place != BUILTIN_NONE)
+        set_field(checker, expr, is_axis ? builtin : place);
+    else
+        diag_error(checker->context->diag, expr->op_span, "'%s' has the parts x, y%s z%s, found '%s'", name,
+            builtin == BUILTIN_CTX_CLUSTER ? "," : " and", builtin == BUILTIN_CTX_CLUSTER ? ", rank and size" : "", part);
 }
 
 static bool is_ctx(const Checker *checker, const Expr *expr) {
@@ -120,15 +101,12 @@ void check_field(Checker *checker, Expr *expr) {
     Builtin builtin = find_function(arena_printf(checker->context->arena, "ctx.%s", field->text));
     if (builtin == BUILTIN_NONE) {
         error_ctx_field(checker, field);
-    } else if (!is_part) {
-        diag_error(diag, expr->span, "'%s' is no value; its parts are x, y and z", builtin_table[builtin].text);
-    } else if (strcmp(expr->text, "x") != 0 && strcmp(expr->text, "y") != 0 && strcmp(expr->text, "z") != 0) {
-        diag_error(diag, expr->op_span, "'%s' has the parts x, y and z, found '%s'", builtin_table[builtin].text, expr->text);
+    } else if (is_part) {
+        check_part(checker, expr, builtin);
+    } else if (builtin_table[builtin].result == RESULT_PLACE) {
+        set_field(checker, expr, builtin);
     } else {
-        expr->builtin = (int)builtin;
-        expr->type = i64_type(checker);
-        if (builtin == BUILTIN_CTX_BLOCK)
-            note_block(checker, expr->text[0] - 'x', expr->span);
+        diag_error(diag, expr->span, "'%s' is no value; its parts are x, y and z", builtin_table[builtin].text);
     }
 }
 
@@ -167,10 +145,6 @@ static void check_position(Checker *checker, Expr *call, Builtin builtin) {
 /* ---- calls ---- */
 
 static void error_unknown_function(Checker *checker, const Expr *callee) {
-    if (is_listed(later_functions, COUNT(later_functions), callee->text)) {
-        error_unsupported(checker, callee->span, arena_printf(checker->context->arena, "'%s' is", callee->text));
-        return;
-    }
     if (strcmp(callee->text, "range") == 0) {
         diag_error(checker->context->diag, callee->span, "'range' stands in a 'for' alone");
         return;
@@ -179,8 +153,6 @@ static void error_unknown_function(Checker *checker, const Expr *callee) {
     for (int i = 1; i < BUILTIN_COUNT; i++)
         if (builtin_table[i].text[0] && !strchr(builtin_table[i].text, '.'))
             vec_push(checker->context->arena, &names, builtin_table[i].text);
-    for (int i = 0; i < COUNT(later_functions); i++)
-        vec_push(checker->context->arena, &names, later_functions[i]);
     for (int i = 0; i < checker->ast->decls.count; i++)
         if (!checker->ast->decls.items[i]->is_kernel)
             vec_push(checker->context->arena, &names, checker->ast->decls.items[i]->name);
@@ -207,7 +179,8 @@ static Builtin find_overload(Checker *checker, const Expr *call, Builtin first) 
     if (least == most)
         diag_error(checker->context->diag, call->span, "'%s' takes %d %s, found %d", name, most, many, count);
     else
-        diag_error(checker->context->diag, call->span, "'%s' takes %d to %d %s, found %d", name, least, most, many, count);
+        diag_error(
+            checker->context->diag, call->span, "'%s' takes %d %s %d %s, found %d", name, least, most == least + 1 ? "or" : "to", most, many, count);
     return BUILTIN_NONE;
 }
 
@@ -251,7 +224,19 @@ static void check_builtin(Checker *checker, Expr *call, Builtin builtin) {
     case RESULT_TOTAL_SUM:
         check_reduction(checker, call, builtin);
         break;
+    case RESULT_SYNC:
+    case RESULT_ELECT:
+    case RESULT_BALLOT:
+    case RESULT_SHUFFLE:
+    case RESULT_THREADS:
+    case RESULT_THREADS_SUM:
+    case RESULT_CLUSTER_MASK:
+    case RESULT_REMOTE:
+    case RESULT_ATOMIC:
+        check_thread_call(checker, call, builtin);
+        break;
     case RESULT_CONVERT:
+    case RESULT_PLACE:
     case RESULT_NONE:
         break;
     }

@@ -8,6 +8,7 @@
 #define GRID_MAX_CTAS INT64_C(2147483647) /* along one axis */
 
 typedef VEC(const char *) Names;
+typedef VEC(Span) Spans;
 
 typedef struct Scope Scope;
 
@@ -201,6 +202,16 @@ typedef enum ResultRule {
     RESULT_COL_SUM,
     RESULT_TOTAL,
     RESULT_TOTAL_SUM,
+    RESULT_PLACE,
+    RESULT_SYNC,
+    RESULT_ELECT,
+    RESULT_BALLOT,
+    RESULT_SHUFFLE,
+    RESULT_THREADS,
+    RESULT_THREADS_SUM,
+    RESULT_CLUSTER_MASK,
+    RESULT_REMOTE,
+    RESULT_ATOMIC,
 } ResultRule;
 
 typedef struct BuiltinInfo {
@@ -232,10 +243,22 @@ void check_transpose(Checker *checker, Expr *call);
 void check_triangle(Checker *checker, Expr *call);
 void check_reduction(Checker *checker, Expr *call, Builtin builtin); /* and cumsum */
 void check_dot(Checker *checker, Expr *call, Builtin builtin);
+PhbDType sum_type(PhbDType scalar); /* in which sums of such elements are done and given */
+
+/* ---- thread.c, thread_phase.c, uniformity.c: thread code ---- */
+
+void note_thread_use(Checker *checker, Span span);
+void check_thread_call(Checker *checker, Expr *call, Builtin builtin);
+/* any and all of a scalar, which has been checked. */
+void check_vote(Checker *checker, Expr *call, Builtin builtin);
+/* Of a kernel whose types are right: that arrive and wait alternate; that nothing varies more than it may. */
+void check_phases(Checker *checker);
+void check_uniformity(Checker *checker);
 
 /* ---- inline.c, copy.c: fns ---- */
 
 #define INLINE_MAX_DEPTH 64
+#define INLINE_MAX_NOTES 3         /* of the calls around an error, from the outside */
 #define INLINE_MAX_NODES (1 << 18) /* of the tree, in one kernel: calls in calls double at every level */
 
 /* Puts a copy of the fn's body in place of its call and checks it. */

@@ -3,11 +3,9 @@
  * masked. The taint of a value is the set of its axes along which it may hold fill; that of a variable grows over all its assignments. */
 #include "compiler/sema/check.h"
 
-enum { ROWS = 1, COLUMNS = 2 }; /* the last axis is COLUMNS, in rank 1 too */
-
+/* For each axis of a value the slice whose fill there may be along it; NULL: none. The last axis is `columns`, in rank 1 too. */
 typedef struct Taint {
-    unsigned axes;
-    const Expr *slice; /* the first one that is to blame; NULL: none */
+    const Expr *rows, *columns;
 } Taint;
 
 /* The loops around the place that is looked at. */
@@ -27,16 +25,16 @@ typedef struct Edges {
 
 static const Taint clean = {0};
 
+static const Expr *either(const Expr *a, const Expr *b) {
+    return a ? a : b;
+}
+
 static Taint join(Taint a, Taint b) {
-    return (Taint){a.axes | b.axes, a.slice ? a.slice : b.slice};
+    return (Taint){either(a.rows, b.rows), either(a.columns, b.columns)};
 }
 
 static Taint taint_of_symbol(const Symbol *symbol) {
-    return (Taint){symbol->edge.axes, symbol->edge.slice};
-}
-
-static Taint only(Taint taint, unsigned axes) {
-    return taint.axes & axes ? (Taint){taint.axes & axes, taint.slice} : clean;
+    return (Taint){symbol->edge.rows, symbol->edge.columns};
 }
 
 /* ---- which slices stay inside ---- */
@@ -109,13 +107,12 @@ static bool stays_inside(const Edges *edges, const Sub *sub, const Dim *whole) {
     return (is_step || is_loop_over(edges, sub->a, whole, sub->extent)) && divides(checker, whole, sub->extent);
 }
 
-/* The axes of the slice's tile along which it may hold fill. */
-static unsigned edge_axes(const Edges *edges, const Expr *slice) {
+static Taint taint_of_slice(const Edges *edges, const Expr *slice) {
     const Type *tensor = slice->left->type;
     int left = slice->subs.count, axis = 0;
-    unsigned axes = 0;
+    Taint taint = clean;
     if (slice->type->kind != TYPE_TILE || tensor->kind != TYPE_TENSOR)
-        return 0;
+        return clean;
     for (int i = 0; i < slice->subs.count; i++) {
         const Sub *sub = &slice->subs.items[i];
         if (left > 2 && (!sub->extent || dim_is_always(edges->checker, sub->extent, 1))) {
@@ -123,10 +120,10 @@ static unsigned edge_axes(const Edges *edges, const Expr *slice) {
             continue;
         }
         if (!stays_inside(edges, sub, tensor->dims[i]))
-            axes |= axis == slice->type->rank - 1 ? COLUMNS : ROWS;
+            *(axis == slice->type->rank - 1 ? &taint.columns : &taint.rows) = slice;
         axis++;
     }
-    return axes;
+    return taint;
 }
 
 /* ---- masks ---- */
@@ -186,11 +183,10 @@ static bool is_reported(const Edges *edges, const Expr *slice) {
     return false;
 }
 
-/* `what` does not take the fill along these axes. */
-static void report(Edges *edges, Span span, const char *what, Taint taint, unsigned axes) {
+/* `what` does not take the fill of the slice; NULL: there is none. */
+static void report(Edges *edges, Span span, const char *what, const Expr *slice) {
     Checker *checker = edges->checker;
-    const Expr *slice = taint.slice;
-    if (!edges->reports || !(taint.axes & axes) || is_reported(edges, slice))
+    if (!edges->reports || !slice || is_reported(edges, slice))
         return;
     vec_push(checker->context->arena, &edges->reported, slice);
     const char *tensor = slice->left->text;
@@ -205,11 +201,6 @@ static Taint taint_of_args(Edges *edges, const Expr *call) {
         if (call->args.items[i]->type)
             taint = join(taint, taint_of(edges, call->args.items[i]));
     return taint;
-}
-
-static Taint swap_axes(Taint taint) {
-    unsigned axes = (taint.axes & ROWS ? COLUMNS : 0u) | (taint.axes & COLUMNS ? ROWS : 0u);
-    return (Taint){axes, taint.slice};
 }
 
 static Taint taint_of_call(Edges *edges, const Expr *call) {
@@ -228,7 +219,7 @@ static Taint taint_of_call(Edges *edges, const Expr *call) {
     case BUILTIN_LOG:
     case BUILTIN_LOG2:
         taint = taint_of(edges, args[0]);
-        report(edges, call->span, name, taint, COLUMNS);
+        report(edges, call->span, name, taint.columns);
         return taint;
     case BUILTIN_WHERE:
         taint = taint_of_args(edges, call);
@@ -237,37 +228,39 @@ static Taint taint_of_call(Edges *edges, const Expr *call) {
     case BUILTIN_ROWMIN:
     case BUILTIN_ROWARGMAX:
         taint = taint_of(edges, args[0]);
-        report(edges, call->span, name, taint, COLUMNS);
-        return only(taint, ROWS);
+        report(edges, call->span, name, taint.columns);
+        return (Taint){.rows = taint.rows};
     case BUILTIN_COLMAX:
     case BUILTIN_COLMIN:
         taint = taint_of(edges, args[0]);
-        report(edges, call->span, name, taint, ROWS);
-        return only(taint, COLUMNS);
+        report(edges, call->span, name, taint.rows);
+        return (Taint){.columns = taint.columns};
     case BUILTIN_MIN_OF:
     case BUILTIN_MAX_OF:
-        report(edges, call->span, name, taint_of(edges, args[0]), ROWS | COLUMNS);
+        taint = taint_of(edges, args[0]);
+        report(edges, call->span, name, either(taint.columns, taint.rows));
         return clean;
     case BUILTIN_ROWSUM:
-        return only(taint_of(edges, args[0]), ROWS);
+        return (Taint){.rows = taint_of(edges, args[0]).rows};
     case BUILTIN_COLSUM:
-        return only(taint_of(edges, args[0]), COLUMNS);
+        return (Taint){.columns = taint_of(edges, args[0]).columns};
     case BUILTIN_SUM:
     case BUILTIN_ANY:
     case BUILTIN_ALL:
         taint_of(edges, args[0]);
         return clean;
     case BUILTIN_TRANSPOSE:
-        return swap_axes(taint_of(edges, args[0]));
+        taint = taint_of(edges, args[0]);
+        return (Taint){taint.columns, taint.rows};
     case BUILTIN_RESHAPE:
         taint = taint_of(edges, args[0]);
-        return taint.axes ? (Taint){ROWS | COLUMNS, taint.slice} : clean;
+        return (Taint){either(taint.rows, taint.columns), either(taint.columns, taint.rows)};
     case BUILTIN_DOT:
-        taint = only(taint_of(edges, args[1]), COLUMNS);
-        return join(only(taint_of(edges, args[0]), ROWS), taint);
+        taint = taint_of(edges, args[0]);
+        return (Taint){taint.rows, taint_of(edges, args[1]).columns};
     case BUILTIN_DOT_T:
-        taint = only(swap_axes(taint_of(edges, args[1])), COLUMNS);
-        return join(only(taint_of(edges, args[0]), ROWS), taint);
+        taint = taint_of(edges, args[0]);
+        return (Taint){taint.rows, taint_of(edges, args[1]).rows};
     default:
         return taint_of_args(edges, call);
     }
@@ -279,14 +272,13 @@ static Taint grow(Edges *edges, Symbol *symbol, const Expr *value) {
     if (!symbol)
         return taint;
     bool counts = symbol->edge.counts || counts_elements(value), masks = symbol->edge.masks || is_mask(value);
-    unsigned axes = symbol->edge.axes | taint.axes;
-    if (axes == symbol->edge.axes && counts == symbol->edge.counts && masks == symbol->edge.masks)
+    Taint held = join(taint_of_symbol(symbol), taint);
+    if (held.rows == symbol->edge.rows && held.columns == symbol->edge.columns && counts == symbol->edge.counts && masks == symbol->edge.masks)
         return taint;
-    symbol->edge.axes = axes;
+    symbol->edge.rows = held.rows;
+    symbol->edge.columns = held.columns;
     symbol->edge.counts = counts;
     symbol->edge.masks = masks;
-    if (!symbol->edge.slice)
-        symbol->edge.slice = taint.slice;
     edges->has_changed = true;
     return taint;
 }
@@ -303,7 +295,7 @@ static Taint taint_of_inlined(Edges *edges, const Inlined *inlined) {
 static Taint taint_of_binary(Edges *edges, const Expr *expr) {
     Taint left = taint_of(edges, expr->left), right = taint_of(edges, expr->right);
     if (expr->binary == BINARY_DIV && dtype_is_float(expr->type->scalar))
-        report(edges, expr->op_span, "/", right, COLUMNS);
+        report(edges, expr->op_span, "/", right.columns);
     return join(left, right);
 }
 
@@ -318,10 +310,8 @@ static Taint taint_of(Edges *edges, const Expr *expr) {
         return taint_of_binary(edges, expr);
     case EXPR_CALL:
         return taint_of_call(edges, expr);
-    case EXPR_INDEX: {
-        unsigned axes = edge_axes(edges, expr);
-        return axes ? (Taint){axes, expr} : clean;
-    }
+    case EXPR_INDEX:
+        return taint_of_slice(edges, expr);
     case EXPR_INLINE:
         return taint_of_inlined(edges, expr->inlined);
     case EXPR_INT:
@@ -338,7 +328,7 @@ static Taint taint_of(Edges *edges, const Expr *expr) {
 static void walk_assignment(Edges *edges, const Stmt *stmt) {
     Taint taint = grow(edges, stmt->target->kind == EXPR_NAME ? stmt->target->symbol : NULL, stmt->value);
     if (stmt->compound && stmt->op == BINARY_DIV && dtype_is_float(stmt->target->type->scalar))
-        report(edges, stmt->value->span, "/=", taint, COLUMNS);
+        report(edges, stmt->value->span, "/=", taint.columns);
 }
 
 static void walk_loop(Edges *edges, const Stmt *stmt) {

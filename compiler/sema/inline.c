@@ -38,6 +38,10 @@ static bool check_argument(Checker *checker, const ParamDecl *param, Expr **arg)
         check_operand(checker, *arg);
         return false;
     }
+    if (is_by_reference((*arg)->type) && (*arg)->kind != EXPR_NAME) {
+        diag_error(checker->context->diag, (*arg)->span, "another CTA's memory is no argument; pass the shared memory and the rank");
+        return false;
+    }
     if (!param->type) {
         *arg = literal_settle(checker, *arg);
         return !type_is_poison((*arg)->type);
@@ -71,8 +75,10 @@ static bool dims_agree(Checker *checker, const ParamDecl *param, const Expr *arg
     for (int i = 0; i < type->dims.count; i++) {
         const char *failure = "";
         const Dim *dim = dim_resolve(checker, type->dims.items[i], DIM_SEARCH | DIM_SYMBOLIC);
-        if (!dim)
+        if (!dim) { /* the fn's own mistake */
+            checker->frame->state->is_faulty = true;
             return false;
+        }
         if (dims_are_equal(checker, dim, arg->type->dims[i], &failure))
             continue;
         const char *spelled = expr_text(checker, type->dims.items[i]), *value = dim_text(checker, dim);
@@ -194,13 +200,18 @@ void check_return(Checker *checker, Stmt *stmt) {
         check_first_return(checker, frame, stmt);
         return;
     }
+    if (type_is_poison(frame->result)) {
+        if (stmt->value)
+            check_expr(checker, stmt->value);
+        return;
+    }
     bool gives = frame->result->kind != TYPE_VOID;
     if (gives && stmt->value) {
         stmt->value = check_value_for(checker, stmt->value, frame->result);
         return;
     }
     const char *name = frame->inlined->fn->name;
-    if (gives && !type_is_poison(frame->result))
+    if (gives)
         diag_error(diag, stmt->span, "'%s' gives '%s'; this 'return' has no value", name, type_text(checker, frame->result));
     else if (stmt->value)
         diag_error(diag, stmt->value->span, "'%s' gives no value", name);
@@ -235,6 +246,8 @@ static bool is_recursive(Checker *checker, const Expr *call, const FnState *stat
     }
     if (!frame)
         return false;
+    for (int i = 0; i < count; i++)
+        chain[i]->state->is_faulty = true;
     diag_error(diag, call->span, "'%s' calls itself; a fn is inlined and cannot", state->fn->name);
     for (int i = count - 1; i >= 0; i--)
         diag_note(diag, chain[i]->call, "by way of '%s', called here", chain[i]->state->fn->name);
@@ -283,7 +296,8 @@ void check_fn_call(Checker *checker, Expr *call, FnState *state) {
     checker->scope = NULL; /* nothing of the caller is visible */
     state->is_called = true;
     scope_push(checker);
-    if (declare_params(checker, inlined, call))
+    bool has_params = declare_params(checker, inlined, call);
+    if (has_params)
         check_body(checker, &frame);
     scope_pop(checker);
     checker->frame = caller.frame;
@@ -292,9 +306,10 @@ void check_fn_call(Checker *checker, Expr *call, FnState *state) {
     checker->is_repeated = caller.is_repeated;
     checker->scope = caller.scope;
     if (diag_error_count(context->diag) > errors) {
-        state->is_faulty = true;
-        if (!checker->is_unbound)
+        bool is_told = !has_params || state->is_faulty; /* where the call is */
+        if (!is_told && !checker->is_unbound && checker->frame_depth < INLINE_MAX_NOTES)
             diag_note(context->diag, call->span, "'%s' is inlined here", state->fn->name);
+        state->is_faulty = state->is_faulty || has_params;
         return;
     }
     call->kind = EXPR_INLINE;

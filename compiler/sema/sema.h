@@ -7,6 +7,9 @@
 
 typedef enum SymbolKind { SYMBOL_PARAM, SYMBOL_LET, SYMBOL_VAR, SYMBOL_LOOP, SYMBOL_DIM, SYMBOL_SEARCH_DIM } SymbolKind;
 
+/* How a value or control varies between the threads of a thread-block cluster, LANGUAGE.md 7; from least to most. */
+typedef enum Variance { CLUSTER_UNIFORM, UNIFORM, WARP_UNIFORM, PER_LANE } Variance;
+
 struct Symbol {
     SymbolKind kind;
     const char *name;
@@ -15,15 +18,16 @@ struct Symbol {
     int index;           /* PARAM: in the signature */
     bool assigned_again; /* VAR: assigned after its declaration */
     bool used;
-    const Expr *value;      /* LET, VAR never assigned again: its initialiser; else NULL */
-    const Dim *dim;         /* DIM, SEARCH_DIM: its value; in a fn, that of the argument's extent */
-    bool is_fn_param;       /* LET: a parameter that goes by value */
-    Symbol *alias_of;       /* the checker's own: a fn's parameter that goes by reference */
-    struct {                /* edge.c's own: what the variable holds by some assignment */
-        unsigned axes;      /* with fill beyond an edge */
-        const Expr *slice;  /* whose fill; NULL: none */
-        bool counts, masks; /* positions of elements, or extents; comparisons of such */
+    const Expr *value;              /* LET, VAR never assigned again: its initialiser; else NULL */
+    const Dim *dim;                 /* DIM, SEARCH_DIM: its value; in a fn, that of the argument's extent */
+    bool is_fn_param;               /* LET: a parameter that goes by value */
+    Symbol *alias_of;               /* the checker's own: a fn's parameter that goes by reference */
+    struct {                        /* edge.c's own: what the variable holds by some assignment */
+        const Expr *rows, *columns; /* the slice whose fill there may be along the axis; NULL: none */
+        bool counts, masks;         /* positions of elements, or extents; comparisons of such */
     } edge;
+    Variance variance;          /* LET, VAR, LOOP of a value */
+    struct VarianceNode *node;  /* uniformity.c's own */
     const Dim *symbolic; /* LET: the checker's own: its value as a polynomial in which what is no dim is an atom; NULL: none */
 };
 
@@ -62,6 +66,10 @@ struct Inlined {
  * - INLINE, a call of a fn: the LETs of inlined->params, then inlined->body, in which RETURN ends that body alone. The value is that of
  * inlined->result, which RETURN assigns: its value has that element type and a shape that broadcasts. The expression's type is VOID where there is no
  * result. `left` and `args` are for messages, not to be evaluated. Every path through a body with a result ends in a RETURN.
+ * - `ctx.threads`, `ctx.warp`, `ctx.lane`, `ctx.cluster.rank` and `ctx.cluster.size` are one value too, their builtin on the outer FIELD.
+ * - Thread code: REMOTE is the base of an INDEX; its `symbol` is the shared memory, args[1] an i64 scalar. ATOMIC_*: args[0] is an INDEX of a scalar
+ * type, the others have that type. WARP_ANY and WARP_ALL are `any` and `all` of a scalar. The lane of SHUFFLE* is an i64 scalar. CLUSTER_MASK:
+ * args[0]->dim, where there is one, is the axis.
  * - Scalar `&&` and `||` evaluate their right side only where the left does not decide.
  * - INDEX: each Sub.a there is, is an i64 scalar; Sub.extent is the axis' extent, over integers and search dims, NULL for a point. A scalar type
  * means all points. In a tile type, point axes and axes whose extent is always 1 are gone, leftmost first, until two were left. Sub.b is not to be

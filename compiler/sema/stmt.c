@@ -12,8 +12,7 @@ static Expr *check_initialiser(Checker *checker, Expr *value, const Type *declar
 static bool is_misdeclared_shared(Checker *checker, const Stmt *stmt, const Type *declared) {
     if (!declared || declared->kind != TYPE_SHARED)
         return false;
-    if (checker->thread_use.line == 0)
-        checker->thread_use = stmt->span;
+    note_thread_use(checker, stmt->span);
     if (stmt->value)
         diag_error(checker->context->diag, stmt->value->span, "shared memory has no first value; write 'var %s: %s' and store to slices of it",
             stmt->name, type_text(checker, declared));
@@ -121,7 +120,8 @@ static void check_assignment(Checker *checker, Stmt *stmt) {
 
 static void check_call_statement(Checker *checker, Expr *call) {
     check_expr(checker, call);
-    if (call->kind != EXPR_INLINE && !type_is_poison(call->type))
+    bool is_for_effect = call->kind == EXPR_INLINE || call->type->kind == TYPE_VOID || builtin_table[call->builtin].result == RESULT_ATOMIC;
+    if (!is_for_effect && !type_is_poison(call->type))
         diag_error(checker->context->diag, call->span, "nothing uses the value of this call");
 }
 

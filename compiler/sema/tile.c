@@ -13,10 +13,9 @@ static const Type *tile_type(Checker *checker, PhbDType scalar, const Dim *rows,
     return type_shaped(checker->context->types, TYPE_TILE, scalar, 2, (const Dim *const[]){rows, columns});
 }
 
-/* Checks argument `index`, which must be a tile; false after an error. */
-static bool check_tile(Checker *checker, Expr *call, int index) {
+/* Whether argument `index`, checked, is a tile; else an error. */
+static bool has_tile(Checker *checker, Expr *call, int index) {
     Expr **arg = &call->args.items[index];
-    check_operand(checker, *arg);
     *arg = literal_settle(checker, *arg);
     if (type_is_poison((*arg)->type))
         return false;
@@ -24,6 +23,12 @@ static bool check_tile(Checker *checker, Expr *call, int index) {
         return true;
     diag_error(checker->context->diag, (*arg)->span, "'%s' takes a tile, found '%s'", call->left->text, type_text(checker, (*arg)->type));
     return false;
+}
+
+/* Checks argument `index`, which must be a tile; false after an error. */
+static bool check_tile(Checker *checker, Expr *call, int index) {
+    check_operand(checker, call->args.items[index]);
+    return has_tile(checker, call, index);
 }
 
 /* An argument that is an extent: static, at least 1. NULL after an error. */
@@ -97,7 +102,7 @@ void check_triangle(Checker *checker, Expr *call) {
 
 /* ---- reductions ---- */
 
-static PhbDType sum_type(PhbDType scalar) {
+PhbDType sum_type(PhbDType scalar) {
     if (dtype_bits(scalar) >= 32)
         return scalar;
     return dtype_is_float(scalar) ? PHB_F32 : PHB_I32;
@@ -105,9 +110,13 @@ static PhbDType sum_type(PhbDType scalar) {
 
 void check_reduction(Checker *checker, Expr *call, Builtin builtin) {
     const BuiltinInfo *info = &builtin_table[builtin];
-    if (!check_tile(checker, call, 0))
-        return;
     Expr **arg = &call->args.items[0];
+    check_operand(checker, *arg);
+    bool is_vote = (builtin == BUILTIN_ANY || builtin == BUILTIN_ALL) && (*arg)->type->kind == TYPE_SCALAR && !literal_is_open(*arg);
+    if (is_vote)
+        check_vote(checker, call, builtin == BUILTIN_ANY ? BUILTIN_WARP_ANY : BUILTIN_WARP_ALL);
+    if (is_vote || !has_tile(checker, call, 0))
+        return;
     if (!operand_has_class(checker, call, *arg, info->operands))
         return;
     bool is_sum =

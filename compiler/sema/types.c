@@ -133,7 +133,7 @@ static const Type *resolve_shaped(Checker *checker, const TypeExpr *type_expr, c
     if (!resolved || (type_expr->kind != TYPE_TENSOR && !shape_check_tile(checker, type_expr->span, dims, rank)))
         return poison;
     if (!has_countable_bytes(dims, rank, type_expr->scalar)) {
-        diag_error(checker->context->diag, type_expr->span, "%s of more than 2^63-1 bytes", kind);
+        diag_error(checker->context->diag, type_expr->span, "this is %s of more than 2^63-1 bytes", kind);
         return poison;
     }
     return type_shaped(checker->context->types, type_expr->kind, type_expr->scalar, rank, dims);

@@ -1,6 +1,6 @@
-/* How values and control vary between threads, LANGUAGE.md 7. One walk over the checked kernel draws a graph: a node for each variable, for the control
- * at each place that differs from that around it, and for what must not vary; an arrow where one varies like the other. Its least solution is the
- * fixpoint of the rules. Changes nothing but Symbol.variance and Expr.is_once. */
+/* How values and control vary between threads, LANGUAGE.md 7. One walk over the checked kernel draws a graph: a node for each variable, for the
+ * control at each place that differs from that around it, and for what must not vary; an arrow where one varies like the other. Its least solution is
+ * the fixpoint of the rules. Changes nothing but Symbol.variance and Expr.is_once. */
 #include "compiler/sema/uniformity.h"
 
 typedef struct Loop {
@@ -313,8 +313,8 @@ static void walk_assignment(Walk *walk, const Stmt *stmt, VarianceNode *control)
         walk_place(walk, target, control, store);
         walk_expr(walk, stmt->value, control, store);
         if (stmt->compound)
-            variance_check(&walk->graph, RULE_ONCE, store, UNIFORM,
-                arena_printf(walk->arena, "this '%s='", binary_op_text(stmt->op)), stmt->span, walk->call);
+            variance_check(
+                &walk->graph, RULE_ONCE, store, UNIFORM, arena_printf(walk->arena, "this '%s='", binary_op_text(stmt->op)), stmt->span, walk->call);
     }
 }
 

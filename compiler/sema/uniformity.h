@@ -30,7 +30,7 @@ typedef struct VarianceGraph {
     VEC(struct VarianceCheck *) checks; /* in the order of the text */
 } VarianceGraph;
 
-VarianceNode *variance_node(VarianceGraph *graph, const char *text);                    /* `text` is what messages call it */
+VarianceNode *variance_node(VarianceGraph *graph, const char *text);                      /* `text` is what messages call it */
 VarianceNode *variance_source(VarianceGraph *graph, Variance variance, const char *text); /* varies like that by itself */
 /* `to` varies at least like `from`. Either may be NULL: what never varies, and what nobody asks about. */
 void variance_flow(VarianceGraph *graph, VarianceNode *from, VarianceNode *to, FlowKind kind, Span span);

@@ -84,7 +84,8 @@ void variance_solve(VarianceGraph *graph) {
 /* ---- messages ---- */
 
 static const char *variance_text(Variance variance) {
-    static const char *const texts[] = {"is the same everywhere", "differs from CTA to CTA", "differs from warp to warp", "differs from lane to lane"};
+    static const char *const texts[] = {
+        "is the same everywhere", "differs from CTA to CTA", "differs from warp to warp", "differs from lane to lane"};
     return texts[variance];
 }
 
