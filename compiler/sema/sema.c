@@ -56,24 +56,25 @@ static CheckedKernel *check_kernel(Checker checker, const Decl *decl) {
         infer_grid(&checker);
     if (diag_error_count(context->diag) == errors)
         warn_edges(&checker);
-    if (diag_error_count(context->diag) == errors) {
+    if (diag_error_count(context->diag) == errors)
         check_uniformity(&checker);
+    if (diag_error_count(context->diag) == errors)
         check_phases(&checker);
-    }
     if (diag_error_count(context->diag) == errors && checker.thread_use.line)
         error_unsupported(&checker, checker.thread_use, "thread code is");
     scope_pop(&checker);
     return kernel;
 }
 
-static void check_name_is_new(Context *context, const Ast *ast, int index) {
+static bool check_name_is_new(Context *context, const Ast *ast, int index) {
     const Decl *decl = ast->decls.items[index];
     for (int i = 0; i < index; i++)
         if (ast->decls.items[i]->name == decl->name) {
             diag_error(context->diag, decl->name_span, "'%s' is declared already", decl->name);
             diag_note(context->diag, ast->decls.items[i]->name_span, "the other one is here");
-            return;
+            return false;
         }
+    return true;
 }
 
 /* A fn's name: in calls it stands before a builtin of that name. */
@@ -87,8 +88,7 @@ CheckedProgram *sema_check(Context *context, Ast *ast, const SemaOptions *option
     Checker checker = {.context = context, .options = options, .ast = ast, .fns = fns};
     for (int i = 0; i < ast->decls.count; i++) {
         fns[i].fn = ast->decls.items[i];
-        check_name_is_new(context, ast, i);
-        if (!fns[i].fn->is_kernel)
+        if (check_name_is_new(context, ast, i) && !fns[i].fn->is_kernel)
             check_fn_name(&checker, fns[i].fn);
     }
     for (int i = 0; i < ast->decls.count; i++)
