@@ -163,14 +163,16 @@ static void fold_unary(Folder *f, IrOp *op) {
     const IrOp *inner = operand->def;
     bool twice = inner && inner->kind == op->kind;
     bool keeps_value = op->kind == OP_CONVERT || op->kind == OP_BROADCAST || op->kind == OP_RESHAPE || op->kind == OP_BITCAST;
-    if (keeps_value && operand->type == op->results.items[0]->type) {
-        forward_to(f, op, operand);
-    } else if ((op->kind == OP_NEG || op->kind == OP_NOT || op->kind == OP_TRANSPOSE) && twice) {
-        apply(f, op, IDENTITY_OPERAND, inner->operands.items[0], 0);
-    } else if ((op->kind == OP_BROADCAST || op->kind == OP_RESHAPE || op->kind == OP_BITCAST) && twice) {
-        op->operands.items[0] = inner->operands.items[0];
+    bool is_same = operand->type == op->results.items[0]->type;
+    if (twice && keeps_value && !is_same && op->kind != OP_CONVERT) {
+        operand = op->operands.items[0] = inner->operands.items[0];
+        is_same = operand->type == op->results.items[0]->type;
         f->changed = true;
     }
+    if (keeps_value && is_same)
+        forward_to(f, op, operand);
+    else if ((op->kind == OP_NEG || op->kind == OP_NOT || op->kind == OP_TRANSPOSE) && twice)
+        apply(f, op, IDENTITY_OPERAND, inner->operands.items[0], 0);
 }
 
 /* ---- select ---- */
@@ -186,18 +188,21 @@ static void become_logic(Folder *f, IrOp *op, OpKind kind, IrValue *a, IrValue *
 /* Of bools it is logic. */
 static void fold_select(Folder *f, IrOp *op) {
     IrValue *condition = op->operands.items[0], *a = op->operands.items[1], *b = op->operands.items[2];
-    uint64_t bits;
+    uint64_t bits, a_bits, b_bits;
     bool is_bool = op->results.items[0]->type->scalar == PHB_BOOL;
+    bool a_known = const_of(a, &a_bits), b_known = const_of(b, &b_bits);
     if (const_of(condition, &bits))
         forward_to(f, op, bits ? a : b);
     else if (a == b)
         forward_to(f, op, a);
-    else if (is_bool && const_of(a, &bits) && bits)
-        become_logic(f, op, OP_OR, condition, b);
-    else if (is_bool && const_of(b, &bits) && !bits)
-        become_logic(f, op, OP_AND, condition, a);
-    else if (is_bool && const_of(a, &bits) && const_of(b, &bits))
+    else if (is_bool && a_known && b_known && a_bits != b_bits && a_bits)
+        forward_to(f, op, condition);
+    else if (is_bool && a_known && b_known && a_bits != b_bits)
         become_logic(f, op, OP_NOT, condition, NULL);
+    else if (is_bool && a_known && a_bits)
+        become_logic(f, op, OP_OR, condition, b);
+    else if (is_bool && b_known && !b_bits)
+        become_logic(f, op, OP_AND, condition, a);
 }
 
 /* ---- dims ---- */
