@@ -42,8 +42,14 @@ LLVMValueRef value_const(Emitter *e, PhbDType dtype, uint64_t bits);
 /* From the value's bits zero-extended to 64, as launches and constants carry scalars. */
 LLVMValueRef value_from_bits(Emitter *e, PhbDType dtype, LLVMValueRef bits);
 
-/* An element-wise op on operands of type `dtype`; comparisons give i1. b is not read where the op has one operand. */
-LLVMValueRef emit_element_op(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b);
+/* An element-wise op of one operand type, `dtype`; comparisons give i1. Operands that the op has not are not read. */
+LLVMValueRef emit_element_op(Emitter *e, OpKind kind, PhbDType dtype, const LLVMValueRef operands[3]);
+/* What one element of an element-wise op, a conversion or a selection gives. */
+LLVMValueRef emit_element(Emitter *e, const IrOp *op, const LLVMValueRef operands[3]);
+LLVMValueRef emit_float_extreme(Emitter *e, bool is_max, LLVMValueRef a, LLVMValueRef b); /* of f32 or f64, vectors too */
+LLVMValueRef emit_int_extreme(Emitter *e, bool is_max, bool is_signed, LLVMValueRef a, LLVMValueRef b);
+/* An intrinsic that is overloaded on the type of its first argument alone, which is the result's. */
+LLVMValueRef emit_intrinsic(Emitter *e, const char *name, LLVMValueRef const *arguments, int count);
 LLVMValueRef emit_int_const(const Emitter *e, int64_t value); /* i64 */
 
 /* ---- convert.c: LANGUAGE.md 3 ---- */
@@ -63,6 +69,10 @@ LLVMValueRef emit_fmod(Emitter *e, LLVMTypeRef type, LLVMValueRef a, LLVMValueRe
  * every level with fma. f16 and bf16 are computed in f32, and the caller rounds. b is read by pow alone. */
 LLVMValueRef emit_maths(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b);
 
+/* ---- fma.c ---- */
+
+LLVMValueRef emit_fma(Emitter *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c); /* f32 or f64, rounded once */
+
 /* ---- loop.c: counted loops ---- */
 
 typedef struct Loop {
@@ -79,6 +89,8 @@ typedef enum LoopShape {
 /* for (index = first; index < last; index++), signed. The builder is left in the body; loop_end closes it and leaves the builder behind the loop. */
 Loop loop_begin(Emitter *e, LLVMValueRef first, LLVMValueRef last);
 void loop_end(Emitter *e, Loop *loop, LoopShape shape);
+/* Branches back to `header`, whose phis are the caller's; the builder stays. */
+void loop_close(Emitter *e, LLVMBasicBlockRef header, LoopShape shape);
 LLVMBasicBlockRef block_append(Emitter *e, const char *name); /* in the function the builder is in */
 
 /* ---- llvm.c ---- */

@@ -40,12 +40,16 @@ static void shape_loop(Emitter *e, LLVMValueRef branch, LoopShape shape) {
     LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->llvm, "llvm.loop", sizeof "llvm.loop" - 1), LLVMMetadataAsValue(e->llvm, node));
 }
 
+void loop_close(Emitter *e, LLVMBasicBlockRef header, LoopShape shape) {
+    LLVMValueRef branch = LLVMBuildBr(e->builder, header);
+    if (shape != LOOP_PLAIN)
+        shape_loop(e, branch, shape);
+}
+
 void loop_end(Emitter *e, Loop *loop, LoopShape shape) {
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->builder);
     LLVMValueRef next = LLVMBuildNSWAdd(e->builder, loop->index, LLVMConstInt(e->i64, 1, false), "");
-    LLVMValueRef branch = LLVMBuildBr(e->builder, loop->header);
     LLVMAddIncoming(loop->index, &next, &latch, 1);
-    if (shape != LOOP_PLAIN)
-        shape_loop(e, branch, shape);
+    loop_close(e, loop->header, shape);
     LLVMPositionBuilderAtEnd(e->builder, loop->exit);
 }
