@@ -1,5 +1,5 @@
-# How tests are declared. Labels: unit, golden, diag, run, integration, fuzz, bench; long for what `build.sh test` leaves out without --long; runtime for tests of
-# the runtime, which also run under ThreadSanitizer.
+# How tests are declared. Labels: unit, golden, diag, run, integration, fuzz, maths, bench; long for what `build.sh test` leaves out without --long; runtime for
+# tests of the runtime, which also run under ThreadSanitizer.
 
 # phobos_unit_test(name SOURCES a_test.c ... LIBS phobos_frontend ...): one libcheck executable.
 function(phobos_unit_test name)
