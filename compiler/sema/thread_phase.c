@@ -7,7 +7,7 @@ typedef enum Phase {
     PHASE_IDLE,
     PHASE_ARRIVED, /* and not waited */
     PHASE_DEAD,    /* no path comes here */
-    PHASE_UNKNOWN, /* after an error */
+    PHASE_UNKNOWN, /* after an error, which is not to bring others */
 } Phase;
 
 typedef struct State {
@@ -58,16 +58,19 @@ static void arrive(PhaseWalk *walk, const Expr *call) {
     if (is_open(&walk->state)) {
         diag_error(diag, call->span, "'%s' comes after an arrive without a 'cluster_wait' between them", call->left->text);
         diag_note(diag, walk->state.arrive, "the other one is here");
-    }
-    if (walk->state.phase != PHASE_DEAD)
+        walk->state.phase = PHASE_UNKNOWN;
+    } else if (walk->state.phase == PHASE_IDLE) {
         walk->state = (State){PHASE_ARRIVED, call->span};
+    }
 }
 
 static void wait(PhaseWalk *walk, const Expr *call) {
-    if (walk->state.phase == PHASE_IDLE)
+    if (walk->state.phase == PHASE_IDLE) {
         diag_error(walk->checker->context->diag, call->span, "no 'cluster_arrive' comes before this 'cluster_wait'");
-    if (walk->state.phase != PHASE_DEAD)
-        walk->state = (State){.phase = PHASE_IDLE};
+        walk->state.phase = PHASE_UNKNOWN;
+    } else if (is_open(&walk->state)) {
+        walk->state.phase = PHASE_IDLE;
+    }
 }
 
 static void sync(PhaseWalk *walk, const Expr *call) {
@@ -75,7 +78,7 @@ static void sync(PhaseWalk *walk, const Expr *call) {
         return;
     diag_error(walk->checker->context->diag, call->span, "'cluster_sync' arrives and waits, but an arrive before it has no 'cluster_wait' yet");
     diag_note(walk->checker->context->diag, walk->state.arrive, "it is here");
-    walk->state = (State){.phase = PHASE_UNKNOWN};
+    walk->state.phase = PHASE_UNKNOWN;
 }
 
 /* ---- expressions, in the order in which they are evaluated ---- */

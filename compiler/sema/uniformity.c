@@ -422,11 +422,17 @@ static void walk_block(Walk *walk, const Block *block, VarianceNode *control) {
     }
 }
 
+static VarianceNode *result_of(Walk *walk, Symbol *result) {
+    result->node = variance_node(&walk->graph, arena_printf(walk->arena, "the value of '%s'", result->name));
+    vec_push(walk->arena, &walk->symbols, result);
+    return result->node;
+}
+
 static void walk_inlined(Walk *walk, const Expr *call, VarianceNode *control) {
     Walk caller = *walk;
     const Inlined *inlined = call->inlined;
     walk_block(walk, &inlined->params, control);
-    walk->result = inlined->result ? node_of(walk, inlined->result) : NULL;
+    walk->result = inlined->result ? result_of(walk, inlined->result) : NULL;
     walk->call = call->span;
     walk->loop = NULL;
     walk->returned = walk->jumped = NULL;
