@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Computes compiler/codegen/maths.def: python3 fit_maths.py > ../../compiler/codegen/maths.def (needs mpmath; some seconds).
 
-A function's core is approximated by the polynomial with the least weighted squares over Chebyshev points, which comes within a small factor of the least
-maximum error. Coefficients are rounded one after another, lowest power first, and the rest is fitted anew each time, so that later ones make up for the
-rounding of earlier ones. The number of coefficients is the smallest that reaches the wanted error."""
+A function's core is approximated by the polynomial with the least weighted squares over Chebyshev points, which comes within a small factor of the
+least maximum error. Coefficients are rounded one after another, lowest power first, and the rest is fitted anew each time, so that later ones make up
+for the rounding of earlier ones. The number of coefficients is the smallest that reaches the wanted error.
+"""
 import textwrap
 
 import mpmath as mp

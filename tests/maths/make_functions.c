@@ -86,6 +86,7 @@ static void run_passes(Emitter *e, LLVMTargetMachineRef machine) {
     char *message = NULL;
     if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message))
         die("verifier", message);
+    LLVMDisposeMessage(message);
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
     LLVMErrorRef error = LLVMRunPasses(e->module, "default<O2>", machine, options);
     if (error)

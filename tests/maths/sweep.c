@@ -211,8 +211,17 @@ static bool report(const Sweep *sweep, const char *type) {
     return ok;
 }
 
+static bool has_v3(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
+
+static bool has_v4(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
 static bool sweep_function(const Function *function, bool is_long) {
-    int levels = __builtin_cpu_supports("x86-64-v4") ? 3 : 2;
+    int levels = has_v4() ? 3 : 2;
     Sweep f32 = {.function = function, .levels = levels}, f64 = f32;
     sweep_f32(&f32, is_long);
     bool ok = report(&f32, "f32");
@@ -229,7 +238,7 @@ static bool wanted(const char *name, char **names) {
 
 int main(int argc, char **argv) {
     bool is_long = argc > 1 && strcmp(argv[1], "--long") == 0, ok = true;
-    if (!__builtin_cpu_supports("x86-64-v3"))
+    if (!has_v3())
         return 77;
     puts("largest error in ulp    points     v2       v3  v4");
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
