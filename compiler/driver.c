@@ -186,6 +186,8 @@ static void optimise_variants(Compilation *c, const ClusterProgram *program) {
             IrModule module = {.file = program->file};
             vec_push(c->context.arena, &module.kernels, kernel->variants.items[v].kernel);
             optimise(c, &module);
+            if (contraction_isolate(&c->context, kernel->variants.items[v].kernel))
+                optimise(c, &module);
         }
     }
 }

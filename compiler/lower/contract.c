@@ -1,6 +1,6 @@
-/* Contraction loops: `for k in range(..)` that carries a tile `acc`, whose new value is dot(A slice, B slice, acc) with slices that step through k side by
- * side, is one contraction of a whole row of slices of A with one of B. `contraction_isolate` takes each such accumulator out of its loop, into a loop of
- * its own before it; `contraction_match` says what such a loop computes. Both look at the IR alone. */
+/* Contraction loops: `for k in range(..)` that carries a tile `acc`, whose new value is dot(A slice, B slice, acc) with slices that step through k
+ * side by side, is one contraction of a whole row of slices of A with one of B. `contraction_isolate` takes each such accumulator out of its loop,
+ * into a loop of its own before it; `contraction_match` says what such a loop computes. Both look at the IR alone. */
 #include "compiler/lower/lower.h"
 
 /* ---- offsets ---- */

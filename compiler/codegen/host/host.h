@@ -56,6 +56,7 @@ struct PlanBlock {
 };
 
 typedef struct ValuePlan {
+    const Contracted *contracted; /* of the result of a loop that is one contraction: its body is not planned */
     int segment;
     int area;         /* -1: evaluated where it is needed */
     bool if_shared;   /* the area is worth it only if another nest reads it */
@@ -85,8 +86,10 @@ typedef struct Plan {
 Plan *plan_leaf(Context *context, const IrKernel *kernel);
 
 int plan_area_new(Plan *plan, const Type *type);
+const Contracted *plan_contracted(const Plan *plan, const IrOp *op); /* NULL where `op` is no such loop */
 int plan_area(const Plan *plan, const IrValue *value); /* of a tile, or -1 */
 int plan_place(const Plan *plan, int area);            /* the area that stands for all that share its place */
+bool op_is_body(const IrOp *op); /* no loop nest, no scalar arithmetic: a segment's `op` */
 bool op_is_lazy(const IrOp *op); /* its result can be evaluated an element at a time */
 
 /* ---- plan_values.c: which tiles get an area ---- */
@@ -144,6 +147,7 @@ typedef struct Leaf {
 } Leaf;
 
 void emit_block(Leaf *leaf, const PlanBlock *block);
+void emit_scalars(Leaf *leaf, const IrOp *first, const IrOp *end); /* those among the ops [first, end) that are no regions */
 LLVMValueRef leaf_value(const Leaf *leaf, const IrValue *value);
 /* Marks a memory access: tensors and scratch do not overlap. `region` is a parameter index or what area_region says. */
 void leaf_tag(const Leaf *leaf, LLVMValueRef access, int region);
@@ -185,6 +189,8 @@ void emit_nest(Leaf *leaf, const Root *roots, int count);
 
 /* ---- region.c: loops and branches of the CTA ---- */
 
+/* How many turns a `for` takes, unsigned. */
+LLVMValueRef emit_trip_count(Emitter *e, LLVMValueRef start, LLVMValueRef end, LLVMValueRef step);
 void emit_region_op(Leaf *leaf, const Segment *segment);
 
 /* ---- reduce.c: reductions and cumsum, in the order that LANGUAGE.md 10 fixes ---- */
@@ -195,6 +201,7 @@ void emit_cumsum(Leaf *leaf, const IrOp *op);
 /* ---- matrix.c: dot, transpose ---- */
 
 void emit_dot(Leaf *leaf, const IrOp *op);
+void emit_contracted_loop(Leaf *leaf, const Contracted *contracted);
 void emit_transpose(Leaf *leaf, const IrOp *op);
 
 #endif

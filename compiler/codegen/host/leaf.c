@@ -197,9 +197,9 @@ static LLVMValueRef emit_scalar(const Leaf *leaf, const IrOp *op) {
 
 /* ---- CTAs ---- */
 
-static void emit_scalars(Leaf *leaf, const Segment *segment) {
-    for (const IrOp *op = segment->first; op != segment->end; op = op->next) {
-        if (op == segment->op || op->results.count != 1 || op->results.items[0]->type->kind != TYPE_SCALAR)
+void emit_scalars(Leaf *leaf, const IrOp *first, const IrOp *end) {
+    for (const IrOp *op = first; op != end; op = op->next) {
+        if (op_is_body(op) || op->results.count != 1 || op->results.items[0]->type->kind != TYPE_SCALAR)
             continue;
         if (op->kind == OP_LOAD)
             emit_scalar_load(leaf, op);
@@ -227,7 +227,9 @@ static void emit_body_op(Leaf *leaf, const Segment *segment) {
     case OP_YIELD: /* its moves are made; scalars are the region's matter */
         break;
     default:
-        if (op->regions.count)
+        if (plan_contracted(leaf->plan, op))
+            emit_contracted_loop(leaf, plan_contracted(leaf->plan, op));
+        else if (op->regions.count)
             emit_region_op(leaf, segment);
         else
             emit_reduction(leaf, op);
@@ -237,7 +239,7 @@ static void emit_body_op(Leaf *leaf, const Segment *segment) {
 void emit_block(Leaf *leaf, const PlanBlock *block) {
     for (int s = 0; s < block->segments.count; s++) {
         const Segment *segment = &block->segments.items[s];
-        emit_scalars(leaf, segment);
+        emit_scalars(leaf, segment->first, segment->end);
         for (int i = 0; i < segment->copies.count; i++)
             emit_nest(leaf, &segment->copies.items[i], 1);
         for (int i = 0; i < segment->moves.count; i++)

@@ -11,6 +11,25 @@ int plan_area(const Plan *plan, const IrValue *value) {
     return is_tile(value) ? plan->values[value->id].area : -1;
 }
 
+/* ---- contractions ---- */
+
+const Contracted *plan_contracted(const Plan *plan, const IrOp *op) {
+    return op->kind == OP_FOR && op->results.count ? plan->values[op->results.items[0]->id].contracted : NULL;
+}
+
+static void find_contracted(Context *context, Plan *plan, const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        Contracted found;
+        if (contraction_match(context, plan->kernel, op, &found)) {
+            Contracted *kept = NEW(plan->arena, Contracted);
+            *kept = found;
+            plan->values[op->results.items[0]->id].contracted = kept;
+        }
+        for (int i = 0; i < op->regions.count; i++)
+            find_contracted(context, plan, op->regions.items[i]);
+    }
+}
+
 /* ---- segments ---- */
 
 typedef struct Cutter {
@@ -72,7 +91,7 @@ static void collect_writes(Arena *arena, OpList *writes, const IrBlock *block) {
     }
 }
 
-static bool is_body(const IrOp *op) {
+bool op_is_body(const IrOp *op) {
     if (op->regions.count || op->kind == OP_YIELD || (op->kind == OP_STORE && !is_tile(stored_value(op))))
         return true;
     return op->operands.count && is_tile(op->operands.items[0]) && op->kind != OP_STORE && op->kind != OP_RESHAPE && !op_is_lazy(op);
@@ -80,11 +99,11 @@ static bool is_body(const IrOp *op) {
 
 static void place(Cutter *c, IrOp *op) {
     Arena *arena = c->plan->arena;
-    if (is_body(op)) {
+    if (op_is_body(op)) {
         if (c->current.roots.count)
             cut(c, op);
         c->current.op = op;
-        for (int i = 0; i < op->regions.count; i++) {
+        for (int i = 0; i < op->regions.count && !plan_contracted(c->plan, op); i++) {
             c->current.regions[i] = cut_block(c->plan, op->regions.items[i]);
             collect_writes(arena, &c->current.writes, op->regions.items[i]);
         }
@@ -112,7 +131,7 @@ static void place(Cutter *c, IrOp *op) {
     }
     for (int i = 0; i < op->results.count; i++)
         c->plan->values[op->results.items[i]->id].segment = c->block->segments.count;
-    if (is_body(op))
+    if (op_is_body(op))
         cut(c, op->next);
 }
 
@@ -175,8 +194,8 @@ static void drop_roots(Plan *plan, PlanBlock *block, const bool *is_read) {
 
 /* ---- copies ---- */
 
-/* Does a nest of `segment` find the elements of `load` as the program read them? Only stores to the very elements, each made after the element's loads,
- * may stand in its own segment, if `in_nest`; none before. */
+/* Does a nest of `segment` find the elements of `load` as the program read them? Only stores to the very elements, each made after the element's
+ * loads, may stand in its own segment, if `in_nest`; none before. */
 static bool still_there(const Plan *plan, const PlanBlock *block, const IrOp *load, int segment, bool in_nest) {
     int param = access_param(load);
     for (int i = plan->values[load->results.items[0]->id].segment; i < segment; i++)
@@ -228,6 +247,7 @@ Plan *plan_leaf(Context *context, const IrKernel *kernel) {
     plan->kernel = kernel;
     plan->value_count = ir_number((IrKernel *)kernel);
     plan->values = NEW_ARRAY(plan->arena, ValuePlan, plan->value_count + 1);
+    find_contracted(context, plan, kernel->body);
     plan_values(plan);
     plan->body = cut_block(plan, kernel->body);
     bool *is_read = NEW_ARRAY(plan->arena, bool, plan->areas.count + 1);
@@ -237,7 +257,7 @@ Plan *plan_leaf(Context *context, const IrKernel *kernel) {
     plan_areas(plan);
     if (plan->scratch <= PLAN_MAX_SCRATCH)
         return plan;
-    diag_error(context->diag, kernel->signature.span, "the tiles of kernel '%s' that must be kept in memory take more than %d MiB", kernel->signature.name,
-        (int)(PLAN_MAX_SCRATCH >> 20));
+    diag_error(context->diag, kernel->signature.span, "the tiles of kernel '%s' that must be kept in memory take more than %d MiB",
+        kernel->signature.name, (int)(PLAN_MAX_SCRATCH >> 20));
     return NULL;
 }

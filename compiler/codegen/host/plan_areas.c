@@ -1,5 +1,5 @@
-/* Gives areas their places. A tile that becomes a carried one or a result is made in that one's place where nobody misses the old contents; else it is
- * moved there. */
+/* Gives areas their places. A tile that becomes a carried one or a result is made in that one's place where nobody misses the old contents; else it
+ * is moved there. */
 #include "compiler/codegen/host/contract.h"
 #include "compiler/codegen/host/host.h"
 
@@ -31,7 +31,8 @@ static bool roots_read(Plan *plan, const RootList *roots, int place, bool same_e
         if (node->area < 0 || plan_place(plan, node->area) != place)
             continue;
         NestShape shape = nest_shape(roots->items[0].value->type), own = nest_shape(node->value->type);
-        bool is_same = node->axis[0] == own.axis[0] && node->axis[1] == own.axis[1] && shape.extent[0] == own.extent[0] && shape.extent[1] == own.extent[1];
+        bool is_same =
+            node->axis[0] == own.axis[0] && node->axis[1] == own.axis[1] && shape.extent[0] == own.extent[0] && shape.extent[1] == own.extent[1];
         if (!same_element || !is_same)
             return true;
     }
@@ -160,7 +161,7 @@ static void share_places(Plan *plan, const PlanBlock *block) {
     for (int s = 0; s < block->segments.count; s++) {
         const Segment *segment = &block->segments.items[s];
         const IrOp *op = segment->op;
-        if (!op || !op->regions.count)
+        if (!op || !segment->regions[0])
             continue;
         const PlanBlock *body = segment->regions[op->kind == OP_WHILE];
         for (int i = 0; i < op->results.count; i++) {
@@ -179,8 +180,8 @@ static void share_places(Plan *plan, const PlanBlock *block) {
 
 /* ---- moves ---- */
 
-/* The tiles of one yield, or of a loop's start, go to their places as if all at once: what lies in a place that is overwritten goes through an area of its
- * own. */
+/* The tiles of one yield, or of a loop's start, go to their places as if all at once: what lies in a place that is overwritten goes through an area
+ * of its own. */
 static void plan_moves(Plan *plan, Segment *segment, IrValue *const *from, IrValue *const *to, int count) {
     RootList late = {0};
     for (int i = 0; i < count; i++) {
@@ -233,7 +234,7 @@ static void lay_out_segments(Plan *plan, const PlanBlock *block) {
         const Segment *segment = &block->segments.items[s];
         for (int i = 0; i < segment->moves.count; i++)
             lay_out(plan, segment->moves.items[i].area);
-        if (segment->op && is_dot(segment->op)) {
+        if (segment->op && (is_dot(segment->op) || plan_contracted(plan, segment->op))) {
             const Type *type = segment->op->results.items[0]->type;
             int64_t bytes = contract_scratch(type->scalar, tile_rows(type), tile_columns(type));
             plan->dot_scratch = bytes > plan->dot_scratch ? bytes : plan->dot_scratch;

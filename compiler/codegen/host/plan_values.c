@@ -1,5 +1,5 @@
-/* Which tiles get an area of scratch: results of ops that are no element-wise work, carried tiles, what such ops and other blocks read, and what would cost
- * more to evaluate again than to keep. */
+/* Which tiles get an area of scratch: results of ops that are no element-wise work, carried tiles, what such ops and other blocks read, and what
+ * would cost more to evaluate again than to keep. */
 #include "compiler/codegen/host/host.h"
 
 enum {
@@ -57,8 +57,8 @@ static int own_cost(const IrOp *op) {
 
 typedef struct Marks {
     Plan *plan;
-    bool *forced;    /* by value: it must have an area */
-    bool *spread;    /* it is broadcast */
+    bool *forced; /* by value: it must have an area */
+    bool *spread; /* it is broadcast */
     bool *trivial;
 } Marks;
 
@@ -110,7 +110,7 @@ static void mark_uses(Marks *m, const IrBlock *block) {
             if (op->kind == OP_BROADCAST)
                 m->spread[operand->id] = true;
         }
-        for (int i = 0; i < op->regions.count; i++)
+        for (int i = 0; i < op->regions.count && !plan_contracted(m->plan, op); i++)
             mark_uses(m, op->regions.items[i]);
     }
 }
@@ -122,10 +122,10 @@ int plan_area_new(Plan *plan, const Type *type) {
     for (int axis = 0; axis < type->rank; axis++)
         if (__builtin_mul_overflow(bytes, tile_extent(type, axis), &bytes))
             bytes = INT64_MAX;
-    vec_push(plan->arena, &plan->areas, (Area){.bytes = bytes, .offset = -1, .same = plan->areas.count});
-    return plan->areas.count - 1;
+    int area = plan->areas.count;
+    vec_push(plan->arena, &plan->areas, (Area){.bytes = bytes, .offset = -1, .same = area});
+    return area;
 }
-
 
 static void weigh(Plan *plan, const IrOp *op) {
     ValuePlan *value = &plan->values[op->results.items[0]->id];
@@ -174,7 +174,7 @@ static void place_block(Marks *m, const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next) {
         if (op->regions.count) {
             place_region(m->plan, op);
-            for (int i = 0; i < op->regions.count; i++)
+            for (int i = 0; i < op->regions.count && !plan_contracted(m->plan, op); i++)
                 place_block(m, op->regions.items[i]);
         } else if (op->results.count && is_tile(op->results.items[0])) {
             ValuePlan *value = &m->plan->values[op->results.items[0]->id];

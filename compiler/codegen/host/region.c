@@ -25,7 +25,7 @@ static void feed_phis(const Leaf *leaf, LLVMValueRef *phis, IrValue *const *sour
 }
 
 /* ceil of the distance over the step, as an unsigned number: right for every start and end. A step of 0 gives none. */
-static LLVMValueRef trip_count(Emitter *e, LLVMValueRef start, LLVMValueRef end, LLVMValueRef step) {
+LLVMValueRef emit_trip_count(Emitter *e, LLVMValueRef start, LLVMValueRef end, LLVMValueRef step) {
     LLVMBuilderRef builder = e->builder;
     LLVMValueRef zero = emit_int_const(e, 0), one = emit_int_const(e, 1);
     LLVMValueRef rises = LLVMBuildICmp(builder, LLVMIntSGT, step, zero, "");
@@ -45,8 +45,9 @@ static void emit_for(Leaf *leaf, const Segment *segment) {
     const IrBlock *body = op->regions.items[0];
     int count = op->results.count;
     LLVMValueRef start = leaf_value(leaf, op->operands.items[0]), step = leaf_value(leaf, op->operands.items[2]);
-    LLVMValueRef trips = trip_count(e, start, leaf_value(leaf, op->operands.items[1]), step), zero = emit_int_const(e, 0);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(builder), header = block_append(e, "for"), inside = block_append(e, "do"), after = block_append(e, "end");
+    LLVMValueRef trips = emit_trip_count(e, start, leaf_value(leaf, op->operands.items[1]), step), zero = emit_int_const(e, 0);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(builder), header = block_append(e, "for"), inside = block_append(e, "do"),
+                      after = block_append(e, "end");
     LLVMBuildBr(builder, header);
 
     LLVMPositionBuilderAtEnd(builder, header);
@@ -79,7 +80,8 @@ static void emit_while(Leaf *leaf, const Segment *segment) {
     const IrOp *op = segment->op;
     const IrBlock *test = op->regions.items[0], *body = op->regions.items[1];
     int count = op->results.count;
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(builder), header = block_append(e, "while"), inside = block_append(e, "do"), after = block_append(e, "end");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(builder), header = block_append(e, "while"), inside = block_append(e, "do"),
+                      after = block_append(e, "end");
     LLVMBuildBr(builder, header);
 
     LLVMPositionBuilderAtEnd(builder, header);
