@@ -203,9 +203,15 @@ static void lower_iteration(Lowering *l, const Stmt *stmt) {
     lower_stmts(l, stmt->body.items, stmt->body.count);
 }
 
+static IrValue *binary(Lowering *l, OpKind kind, Span span, IrValue *a, IrValue *b) {
+    return ir_value(l->context, l->block, kind, span, a->type, a, b);
+}
+
 /* `flag` is not set and, evaluated only then, the condition holds. */
 static IrValue *unless(Lowering *l, const Symbol *flag, const Expr *condition) {
     IrValue *go_on = negate(l, condition->span, value_of(l, flag));
+    if (!has_call(condition))
+        return binary(l, OP_AND, condition->span, go_on, lower_expr(l, condition));
     IrOp *op = append_carrying(l, OP_IF, condition->span, &go_on, 1, &go_on, 1);
     IrBlock *block = enter(l, op, NULL, NULL);
     IrValue *value = lower_expr(l, condition);
@@ -255,10 +261,6 @@ static void lower_counted(Lowering *l, const Stmt *stmt, Range range, const Symb
     lower_iteration(l, stmt);
     leave_yielding(l, before, stmt->span, carried);
     bind_all(l, carried, op->results.items);
-}
-
-static IrValue *binary(Lowering *l, OpKind kind, Span span, IrValue *a, IrValue *b) {
-    return ir_value(l->context, l->block, kind, span, a->type, a, b);
 }
 
 /* The number of iterations, which u64 always holds: (distance - 1) / |step| + 1 where the range is not empty and the step not 0. */

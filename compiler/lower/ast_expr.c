@@ -113,8 +113,7 @@ static IrValue *lower_unary(Lowering *l, const Expr *expr) {
     return ir_value(l->context, l->block, expr->unary == UNARY_NEG ? OP_NEG : OP_NOT, expr->span, expr->type, operand, NULL);
 }
 
-/* A call may store, or not end: only then is it to be seen whether an operand is evaluated, since reads beyond an edge give 0 and nothing traps. */
-static bool has_call(const Expr *expr) {
+bool has_call(const Expr *expr) {
     if (!expr)
         return false;
     bool found = expr->kind == EXPR_INLINE || has_call(expr->left) || has_call(expr->right);

@@ -44,6 +44,8 @@ void lower_plain_stmt(Lowering *l, const Stmt *stmt);      /* LET, VAR, ASSIGN, 
 /* ---- ast_expr.c ---- */
 
 IrValue *lower_expr(Lowering *l, const Expr *expr); /* NULL for a call that gives nothing */
+/* A call may store, or not end: only then is it to be seen whether an operand is evaluated, since reads beyond an edge give 0 and nothing traps. */
+bool has_call(const Expr *expr);
 IrValue *lower_name(Lowering *l, const Expr *expr);
 /* Operands of one element type, broadcast to the shape of `type`, the result's. */
 IrValue *lower_binary(Lowering *l, BinaryOp op, Span span, const Type *type, IrValue *a, IrValue *b);

@@ -19,6 +19,7 @@ typedef struct ValueCheck {
     Split *split;
     Misuse **misuse;     /* by IrValue.id: what is wrong with it, or NULL */
     const char **varies; /* by IrValue.id: the position that it depends on and that changes with the super-tile, or NULL */
+    VEC(Misuse *) found; /* each once, however often its op is visited */
     bool changed;        /* by the round at hand */
     bool reports;        /* in the last round */
 } ValueCheck;
@@ -85,10 +86,14 @@ static bool block_is_global(Split *split, const Dim *form, int axis) {
     return form && origin && !dim_mentions(form, block->name);
 }
 
-static Misuse *misuse_of_form(Split *split, const IrOp *op, const IrValue *value) {
+static Misuse *misuse_of_form(ValueCheck *check, const IrOp *op, const IrValue *value) {
+    Split *split = check->split;
     const Dim *form = split->forms[value->id];
     if (!form || !split->kernel->signature.has_cluster)
         return NULL;
+    for (int i = 0; i < check->found.count; i++)
+        if (check->found.items[i]->op == op && check->found.items[i]->value == value)
+            return check->found.items[i];
     Misuse misuse = {.op = op, .value = value};
     for (misuse.axis = 0; misuse.axis < 3; misuse.axis++) {
         if (!block_is_global(split, form, misuse.axis))
@@ -106,6 +111,7 @@ static Misuse *misuse_of_form(Split *split, const IrOp *op, const IrValue *value
     }
     Misuse *result = NEW(split->context->arena, Misuse);
     *result = misuse;
+    vec_push(split->context->arena, &check->found, result);
     return result;
 }
 
@@ -168,6 +174,8 @@ static bool is_edge_comparison(Split *split, const IrOp *op) {
 /* ---- reports ---- */
 
 static Span value_span(const IrValue *value, Span otherwise) {
+    while (value->def && value->def->kind == OP_BROADCAST)
+        value = value->def->operands.items[0];
     return value->def && value->def->span.line ? value->def->span : otherwise;
 }
 
@@ -247,7 +255,7 @@ static Fault check_use(ValueCheck *check, const IrOp *op, const IrValue *value, 
         fault.varies = form_varies(split, form);
     if (fault.misuse)
         return fault;
-    fault.misuse = misuse_of_form(split, op, value);
+    fault.misuse = misuse_of_form(check, op, value);
     if (fault.misuse && fault.misuse->kind != MISUSE_DIM && is_offset)
         fault.misuse = NULL; /* how a subscript follows ctx.block is settled by its kind of access */
     return fault;
