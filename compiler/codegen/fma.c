@@ -1,5 +1,5 @@
-/* a * b + c, rounded once, also on CPUs without the instruction, where LLVM would call libm. Without it: exact product and error-free sums, the last but
- * one rounded to odd (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008). */
+/* a * b + c, rounded once, also on CPUs without the instruction, where LLVM would call libm. Without it: exact product and error-free sums, the last
+ * but one rounded to odd (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008). */
 #include "compiler/codegen/emit.h"
 
 typedef struct Pair {
@@ -47,8 +47,8 @@ static LLVMValueRef sum_to_odd(Emitter *e, LLVMValueRef a, LLVMValueRef b) {
     LLVMValueRef bits = LLVMBuildBitCast(builder, sum.high, e->i64, "");
     LLVMValueRef inexact = LLVMBuildFCmp(builder, LLVMRealONE, sum.low, zero, "");
     LLVMValueRef even = LLVMBuildICmp(builder, LLVMIntEQ, LLVMBuildAnd(builder, bits, one, ""), LLVMConstNull(e->i64), "");
-    LLVMValueRef grows = LLVMBuildICmp(builder, LLVMIntEQ, LLVMBuildFCmp(builder, LLVMRealOGT, sum.low, zero, ""),
-        LLVMBuildFCmp(builder, LLVMRealOGT, sum.high, zero, ""), "");
+    LLVMValueRef grows = LLVMBuildICmp(
+        builder, LLVMIntEQ, LLVMBuildFCmp(builder, LLVMRealOGT, sum.low, zero, ""), LLVMBuildFCmp(builder, LLVMRealOGT, sum.high, zero, ""), "");
     LLVMValueRef moved = LLVMBuildSelect(builder, grows, LLVMBuildAdd(builder, bits, one, ""), LLVMBuildSub(builder, bits, one, ""), "");
     LLVMValueRef odd = LLVMBuildSelect(builder, LLVMBuildAnd(builder, inexact, even, ""), moved, bits, "");
     return LLVMBuildBitCast(builder, odd, e->f64, "");

@@ -116,11 +116,12 @@ LLVMValueRef emit_intrinsic(Emitter *e, const char *name, LLVMValueRef const *ar
     for (int i = 0; i < count; i++)
         parameters[i] = LLVMTypeOf(arguments[i]);
     LLVMValueRef function = LLVMGetIntrinsicDeclaration(e->module, id, &type, 1);
-    return LLVMBuildCall2(e->builder, LLVMFunctionType(type, parameters, (unsigned)count, false), function, (LLVMValueRef *)arguments, (unsigned)count, "");
+    return LLVMBuildCall2(
+        e->builder, LLVMFunctionType(type, parameters, (unsigned)count, false), function, (LLVMValueRef *)arguments, (unsigned)count, "");
 }
 
-/* The number if one is NaN, -0 < +0. Equal numbers have equal bits unless they are zeros: of those, `and` finds the larger, `or` the smaller. Works on
- * vectors, too. */
+/* The number if one is NaN, -0 < +0. Equal numbers have equal bits unless they are zeros: of those, `and` finds the larger, `or` the smaller. Works
+ * on vectors, too. */
 LLVMValueRef emit_float_extreme(Emitter *e, bool is_max, LLVMValueRef a, LLVMValueRef b) {
     LLVMBuilderRef builder = e->builder;
     LLVMTypeRef type = LLVMTypeOf(a), bits = LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;

@@ -1,6 +1,6 @@
 /* Loop nests. Where every access of a nest lies inside its tensor, one plain nest with constant bounds runs. Else the edge nest: only indices that
- * some store reaches; in each row, plain code where all accesses are inside, and checks an element only on the rim. Nodes that do not move with a loop are
- * evaluated outside of it. */
+ * some store reaches; in each row, plain code where all accesses are inside, and checks an element only on the rim. Nodes that do not move with a
+ * loop are evaluated outside of it. */
 #include "compiler/codegen/host/host.h"
 
 enum { NODES_TWICE = 96 }; /* larger nests have no plain copy: the edge nest serves for both */

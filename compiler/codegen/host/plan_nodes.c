@@ -96,7 +96,8 @@ NodeList plan_nodes(Plan *plan, const Root *roots, int count, int *tops) {
         if (roots[i].source < 0)
             tops[i] = gather(&g, roots[i].value, shape.axis);
         else
-            tops[i] = add(&g, (Node){.value = roots[i].value, .axis = {shape.axis[0], shape.axis[1]}, .operand = {-1, -1, -1}, .area = roots[i].source});
+            tops[i] =
+                add(&g, (Node){.value = roots[i].value, .axis = {shape.axis[0], shape.axis[1]}, .operand = {-1, -1, -1}, .area = roots[i].source});
     }
     return g.nodes;
 }

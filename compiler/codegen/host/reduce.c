@@ -1,6 +1,6 @@
-/* Reductions of tiles in scratch, in the order of LANGUAGE.md 10: along an axis of n, partial i % 16 takes elements i in ascending order, and the partials
- * are added up as a tree, 16 to 8 to 4 to 2 to 1. Partials are lanes of a vector where the elements lie side by side, else vectors of neighbours. Largest and
- * smallest elements do not depend on the order. */
+/* Reductions of tiles in scratch, in the order of LANGUAGE.md 10: along an axis of n, partial i % 16 takes elements i in ascending order, and the
+ * partials are added up as a tree, 16 to 8 to 4 to 2 to 1. Partials are lanes of a vector where the elements lie side by side, else vectors of
+ * neighbours. Largest and smallest elements do not depend on the order. */
 #include "compiler/codegen/host/host.h"
 
 #include <stdlib.h>
@@ -169,7 +169,8 @@ static LLVMValueRef is_better(const Reduction *r, LLVMValueRef x, LLVMValueRef b
         return LLVMBuildICmp(builder, is_max ? (is_signed ? LLVMIntSGT : LLVMIntUGT) : (is_signed ? LLVMIntSLT : LLVMIntULT), x, best, "");
     }
     LLVMValueRef better = LLVMBuildFCmp(builder, is_max ? LLVMRealOGT : LLVMRealOLT, x, best, "");
-    LLVMValueRef replaces = LLVMBuildAnd(builder, LLVMBuildFCmp(builder, LLVMRealUNO, best, best, ""), LLVMBuildFCmp(builder, LLVMRealORD, x, x, ""), "");
+    LLVMValueRef replaces =
+        LLVMBuildAnd(builder, LLVMBuildFCmp(builder, LLVMRealUNO, best, best, ""), LLVMBuildFCmp(builder, LLVMRealORD, x, x, ""), "");
     better = LLVMBuildOr(builder, better, replaces, "");
     LLVMTypeRef bits = LLVMTypeOf(x) == e->f64 ? e->i64 : e->i32;
     LLVMValueRef zero = LLVMConstNull(bits), is_zero = LLVMBuildFCmp(builder, LLVMRealOEQ, x, best, "");
@@ -293,7 +294,8 @@ void emit_cumsum(Leaf *leaf, const IrOp *op) {
     /* As a matrix of n rows, also where it is [n]. */
     const Type matrix = {TYPE_TILE, dtype, 2, {dim_int(e->context->dims, n), dim_int(e->context->dims, columns)}};
     const int axis[2] = {0, 1};
-    Access from = access_area(leaf, axis, &matrix, plan_area(leaf->plan, operand)), to = access_area(leaf, axis, &matrix, plan_area(leaf->plan, result));
+    Access from = access_area(leaf, axis, &matrix, plan_area(leaf->plan, operand)),
+           to = access_area(leaf, axis, &matrix, plan_area(leaf->plan, result));
     LLVMValueRef zero = emit_int_const(e, 0), one = emit_int_const(e, 1);
 
     Loop first = loop_begin(e, zero, emit_int_const(e, columns));
