@@ -46,6 +46,12 @@ cpu() {
     measure -- ./add job.json --threads=2 --progress=none -- "$bin/bench_add_peer" a.bin b.bin peer.bin 262144 -- "$bin/bench_add_peer" a.bin b.bin peer.bin |
         row "add f32, 2^26, 2 threads" "plain C, 1 MiB at a time" "plain C, all at once"
     "$bin/oracle_add" check job.json
+    if [ -x "$bin/bench_gemm" ]; then
+        "$bin/bench_gemm" 1 "$runs"
+        "$bin/bench_gemm" 2 "$runs"
+    else
+        echo "gemm, attention: not measured, OpenBLAS is not installed"
+    fi
 }
 
 # scheduler_and_pods PODS JOB OPTION...: a script that runs a job by a scheduler and pods of one thread each.
