@@ -310,11 +310,20 @@ static void lower_stoppable(Lowering *l, const Stmt *stmt, Range range, const Sy
     bind_all(l, &all, op->results.items);
 }
 
+/* Whether the loop runs across super-tiles, LANGUAGE.md 9. */
+static bool is_cluster_loop(Lowering *l, const Stmt *stmt) {
+    const Dim *step = stmt->kind == STMT_FOR && stmt->range.count == 3 ? stmt->range.items[2]->dim : NULL;
+    const SearchDim *dim = step && step->kind == PHB_EXPR_DIM ? signature_search(&l->kernel->signature, step->name) : NULL;
+    return dim && dim->cluster.count > 0;
+}
+
 static void lower_loop(Lowering *l, const Stmt *stmt) {
     bool is_for = stmt->kind == STMT_FOR;
     Range range = is_for ? lower_range(l, stmt) : (Range){NULL, NULL, NULL};
     Jumps jumps = jumps_of_block(&stmt->body);
     bool stops = jumps.breaks || jumps.returns;
+    if (stops && is_cluster_loop(l, stmt))
+        diag_error(l->context->diag, stmt->span, "a cluster loop has no 'break' or 'return': its chunks run on whichever node is free");
     Frame frame = {.outer = l->frame, .stop_body = new_flag(l, stmt->span), .stop_loop = new_flag(l, stmt->span)};
     if (stops)
         set_flag(l, frame.stop_loop, stmt->span, false);
