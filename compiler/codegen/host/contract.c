@@ -54,11 +54,14 @@ LLVMValueRef part_address(Emitter *e, LLVMValueRef base, LLVMValueRef bytes) {
 static Blocking choose_blocking(const Emitter *e, PhbDType dtype, int64_t rows, int64_t columns) {
     Blocking blocking = {.dtype = dtype, .size = dtype_bits(dtype) / 8};
     blocking.lanes = e->level->vector_bytes / blocking.size;
-    int vectors = columns > blocking.lanes ? 2 : 1, registers = e->level->vector_bytes == 64 ? 32 : 16;
+    bool is_emulated = !e->level->has_fma && dtype_is_float(dtype);
+    int vectors = columns > blocking.lanes && !is_emulated ? 2 : 1, registers = e->level->vector_bytes == 64 ? 32 : 16;
     blocking.nr = vectors * blocking.lanes;
     int most = (registers - vectors - 2) / vectors;
     if (most > MAX_ROWS)
         most = MAX_ROWS;
+    if (is_emulated) /* every lane is a long sequence */
+        most = 1;
     int64_t best = INT64_MAX;
     for (int mr = most / 2 + 1; mr <= most; mr++) {
         int64_t cost = (rows + mr - 1) / mr * (mr * vectors + STEP_COST);

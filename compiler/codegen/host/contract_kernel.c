@@ -9,10 +9,16 @@ enum { MAX_BLOCK = 32 }; /* vectors of C in registers */
 static LLVMValueRef multiply_add(Emitter *e, const Blocking *blocking, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc) {
     if (blocking->dtype == PHB_I32)
         return LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, a, b, ""), acc, "");
-    LLVMTypeRef type = LLVMTypeOf(acc);
-    LLVMValueRef function = LLVMGetIntrinsicDeclaration(e->module, LLVMLookupIntrinsicID("llvm.fma", sizeof "llvm.fma" - 1), &type, 1);
-    return LLVMBuildCall2(
-        e->builder, LLVMFunctionType(type, (LLVMTypeRef[]){type, type, type}, 3, false), function, (LLVMValueRef[]){a, b, acc}, 3, "");
+    if (e->level->has_fma)
+        return emit_intrinsic(e, "llvm.fma", (LLVMValueRef[]){a, b, acc}, 3);
+    LLVMValueRef result = acc;
+    for (int i = 0; i < blocking->lanes; i++) {
+        LLVMValueRef lane = LLVMConstInt(e->i32, (unsigned)i, false), parts[3] = {a, b, acc};
+        for (int part = 0; part < 3; part++)
+            parts[part] = LLVMBuildExtractElement(e->builder, parts[part], lane, "");
+        result = LLVMBuildInsertElement(e->builder, result, emit_fma(e, parts[0], parts[1], parts[2]), lane, "");
+    }
+    return result;
 }
 
 static LLVMValueRef splat(Emitter *e, LLVMValueRef scalar, int lanes) {
