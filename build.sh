@@ -54,6 +54,17 @@ demo() {
     echo '$ ./add job.json'
     ./add job.json
     "$bin/oracle_add" check job.json
+
+    # The same by a scheduler and two pods, from nothing again.
+    "$bin/oracle_add" make job.json
+    echo '$ ./add --role=pod & ./add --role=pod & ./add --role=sched job.json --nodes=2'
+    ./add --role=pod --node-name=first &
+    ./add --role=pod --node-name=second &
+    result=0
+    ./add --role=sched job.json --nodes=2 || result=$?
+    wait
+    [ $result = 0 ] || return $result
+    "$bin/oracle_add" check job.json
 }
 
 # run_tests PRESET CTEST-ARGUMENTS...: the last lines of ctest also go into the summary.
@@ -64,14 +75,15 @@ run_tests() {
     ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)" "$@" >"build/$preset/ctest.log" 2>&1 || result=1
     cat "build/$preset/ctest.log"
     summary="$summary
-$preset: $(grep 'tests passed' "build/$preset/ctest.log" || echo 'no test ran')"
+$preset:
+$(grep 'tests passed' "build/$preset/ctest.log" || echo 'no test ran')"
     [ $result = 0 ] || failed=1
 }
 
 run_all_tests() {
     long="-LE long"
     [ "${1:-}" != --long ] || long=
-    export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
+    export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp"
     failed=0
     summary=
     # shellcheck disable=SC2086 # ctest arguments are words
@@ -79,7 +91,7 @@ run_all_tests() {
         if build $preset; then run_tests $preset $long; else failed=1; fi
     done
     # shellcheck disable=SC2086
-    if build tsan runtime_tests; then run_tests tsan -L runtime $long; else failed=1; fi
+    if build tsan thread_tests; then run_tests tsan -L threads $long; else failed=1; fi
     echo "$summary"
     return $failed
 }

@@ -32,8 +32,7 @@ static bool fail(const char *sentence) {
     return false;
 }
 
-static bool usage_fault(Compilation *c, int *status, const char *sentence) {
-    (void)c;
+static bool usage_fault(int *status, const char *sentence) {
     *status = STATUS_USAGE;
     return fail(sentence);
 }
@@ -334,15 +333,15 @@ static bool write_outputs(Compilation *c) {
 static bool inputs_fit_options(Compilation *c, int *status) {
     const Options *options = c->options;
     if (c->output && same_file(options->input, c->output))
-        return usage_fault(c, status, "the output is the source");
+        return usage_fault(status, "the output is the source");
     if (options->depfile_path && same_file(options->input, options->depfile_path))
-        return usage_fault(c, status, "the depfile is the source");
+        return usage_fault(status, "the depfile is the source");
     if (!c->from_ir)
         return true;
     if (options->emit == EMIT_AST)
-        return usage_fault(c, status, "'--emit=ast' needs source, the input is IR");
+        return usage_fault(status, "'--emit=ast' needs source, the input is IR");
     if (options->defines.count || options->no_cluster)
-        return usage_fault(c, status, "'-D' and '--no-cluster' need source, the input is IR");
+        return usage_fault(status, "'-D' and '--no-cluster' need source, the input is IR");
     return true;
 }
 

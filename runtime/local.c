@@ -159,37 +159,7 @@ static bool run_pods(Local *local, Error *error) {
     return fine && pods_verdict(local, error);
 }
 
-/* ---- outputs ---- */
-
-static bool stage_outputs(const Local *local, Error *error) {
-    const PhbKernel *kernel = local->job->kernel;
-    for (int t = 0; t < kernel->tensor_count; t++) {
-        if (kernel->tensors[t].mode == PHB_READ)
-            continue;
-        TensorFile *file = &local->job->tensors[t];
-        file->keep_staging = local->options->keep_staging;
-        /* The units' tiles cover a tensor: nothing of the old contents is left for a copy to keep. */
-        if (!tensor_file_stage(file, false, error))
-            return false;
-    }
-    return true;
-}
-
-/* All that can fail comes before the first rename. */
-static bool publish_outputs(const Local *local, Error *error) {
-    const PhbKernel *kernel = local->job->kernel;
-    TensorFile *files = local->job->tensors;
-    for (int t = 0; t < kernel->tensor_count; t++)
-        if (kernel->tensors[t].mode != PHB_WRITE && files[t].exists && !tensor_file_unchanged(&files[t], error))
-            return false;
-    for (int t = 0; t < kernel->tensor_count; t++)
-        if (kernel->tensors[t].mode != PHB_READ && !tensor_file_sync(&files[t], error))
-            return false;
-    for (int t = 0; t < kernel->tensor_count; t++)
-        if (kernel->tensors[t].mode != PHB_READ && !tensor_file_publish(&files[t], error))
-            return false;
-    return true;
-}
+/* ---- the run ---- */
 
 static void summarise(const Local *local) {
     printf("%s: %" PRId64 " tiles in %.3f s", local->problem->kernel->name, local->problem->units, local->seconds);
@@ -197,8 +167,6 @@ static void summarise(const Local *local) {
         printf("%s pod %d computed %lld", p == 0 ? ";" : ",", p, (long long)atomic_load(&local->pods[p].done));
     putchar('\n');
 }
-
-/* ---- the run ---- */
 
 static int fail(int exit_code, const Error *error) {
     fprintf(stderr, "error: %s\n", error->text);
@@ -225,7 +193,7 @@ static int run_job(Local *local) {
         error_errno(&error, "cannot make an event descriptor");
         return fail(EXIT_FAILED, &error);
     }
-    if (!stage_outputs(local, &error) || !run_pods(local, &error) || !publish_outputs(local, &error))
+    if (!outputs_stage(local->job, options->keep_staging, &error) || !run_pods(local, &error) || !outputs_publish(local->job, &error))
         return fail(EXIT_FAILED, &error);
     summarise(local);
     return EXIT_DONE;

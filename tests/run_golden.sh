@@ -1,6 +1,7 @@
 #!/bin/sh
 # Golden tests by sibling extension: for x.phb with x.ast, x.ir or x.cluster, `phobosc --emit=KIND x.phb` prints exactly that. Every x.phb, with goldens or without,
-# also has its .ast and .ir printed, read back and printed again: the two must be equal (a test of syntax, with an .ast alone, has no .ir). An x.llvm holds lines for FileCheck ($FILECHECK) that say what matters.
+# also has its .ast and .ir printed, read back and printed again: the two must be equal (a test of syntax, with an .ast alone, has no .ir). An x.llvm holds lines
+# for FileCheck ($FILECHECK) that say what matters.
 #
 #   tests/run_golden.sh [--update] PHOBOSC FOLDER...
 set -u

@@ -114,7 +114,7 @@ static bool check_slice(Verifier *v, const IrOp *op) {
         if (op->extent[i] && !verify_extent(v, op->extent[i], SCOPE_STATIC))
             return false;
     }
-    const Type *slice;
+    const Type *slice = NULL;
     if (!slice_type(v, op, tensor, &slice))
         return false;
     const Type *value = is_store ? operand_type(op, 1 + tensor->rank) : result_type(op);

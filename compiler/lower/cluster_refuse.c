@@ -1,6 +1,10 @@
 /* How a refusal reads: the rule, the other place, what the text means in both readings, and the smallest edit that makes it legal. */
 #include "compiler/lower/split.h"
 
+#include <string.h>
+
+enum { LONGEST_FORM = 80 }; /* characters of an expression that a message repeats */
+
 const char *split_text(Split *split, const char *format, ...) {
     char words[512];
     va_list args;
@@ -25,7 +29,8 @@ static bool is_readable(const Dim *form) {
 }
 
 const char *form_text(Split *split, const Dim *form) {
-    return is_readable(form) ? split_dim_text(split, form) : NULL;
+    const char *words = is_readable(form) ? split_dim_text(split, form) : NULL;
+    return words && strlen(words) <= LONGEST_FORM ? words : NULL;
 }
 
 const char *own_offset(Split *split, int axis, const Dim *step) {

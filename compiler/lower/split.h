@@ -92,7 +92,7 @@ typedef struct Refusal {
 } Refusal;
 
 void refuse(Split *split, const Refusal *refusal);
-const char *form_text(Split *split, const Dim *form);            /* NULL where it holds a value without a name */
+const char *form_text(Split *split, const Dim *form);            /* NULL where it is long or holds a value without a name */
 const char *own_offset(Split *split, int axis, const Dim *step); /* "ctx.block.x * BLOCK" */
 const char *split_dim_text(Split *split, const Dim *dim);
 const char *split_text(Split *split, const char *format, ...) __attribute__((format(printf, 2, 3)));

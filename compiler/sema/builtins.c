@@ -145,6 +145,12 @@ static void check_position(Checker *checker, Expr *call, Builtin builtin) {
 /* ---- calls ---- */
 
 static void error_unknown_function(Checker *checker, const Expr *callee) {
+    const Decl *kernel = find_decl(checker->ast, callee->text, true);
+    if (kernel) {
+        diag_error(checker->context->diag, callee->span, "'%s' is a kernel; a job starts it, nothing calls it", callee->text);
+        diag_note(checker->context->diag, kernel->name_span, "'%s' is declared here", callee->text);
+        return;
+    }
     if (strcmp(callee->text, "range") == 0) {
         diag_error(checker->context->diag, callee->span, "'range' stands in a 'for' alone");
         return;

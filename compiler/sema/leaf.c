@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #define LEAF_MAX_DIMS 32
-#define LEAF_MAX_ASSIGNMENTS (1 << 20) /* looked at for one question; no shape comes near */
+#define LEAF_MAX_ASSIGNMENTS (1 << 18) /* looked at for one question; no shape comes near */
 
 typedef struct Assignment {
     DimPool *pool;
@@ -76,6 +76,7 @@ LeafAnswer leaf_ask(Checker *checker, const Dim *const *dims, int count, LeafPre
     for (int i = 0; i < count; i++)
         add_mentioned(checker, &assignment, dims[i]);
     int held = 0, failed = 0, looked_at = 0;
+    bool is_mixed = false;
     do {
         int64_t values[2 * PHB_MAX_RANK];
         bool has_values = count <= 2 * PHB_MAX_RANK;
@@ -86,7 +87,8 @@ LeafAnswer leaf_ask(Checker *checker, const Dim *const *dims, int count, LeafPre
         } else if (failed++ == 0 && failure) {
             *failure = describe(checker, &assignment);
         }
-    } while (assignment_next(&assignment) && ++looked_at < LEAF_MAX_ASSIGNMENTS);
+        is_mixed = held > 0 && failed > 0;
+    } while (!is_mixed && assignment_next(&assignment) && ++looked_at < LEAF_MAX_ASSIGNMENTS);
     return failed == 0 ? LEAF_ALWAYS : held == 0 ? LEAF_NEVER : LEAF_SOMETIMES;
 }
 

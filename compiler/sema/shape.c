@@ -58,9 +58,9 @@ bool shape_broadcasts(Checker *checker, Span span, const Type *from, const Type 
     return fits;
 }
 
-static bool all_positive(const int64_t *values, int count) {
+static bool are_extents(const int64_t *values, int count) {
     for (int i = 0; i < count; i++)
-        if (values[i] < 1)
+        if (values[i] < 1 || values[i] > TILE_MAX_ELEMENTS)
             return false;
     return true;
 }
@@ -75,8 +75,8 @@ static bool is_small_enough(const int64_t *values, int count) {
 
 bool shape_check_tile(Checker *checker, Span span, const Dim *const *dims, int rank) {
     const char *failure = "";
-    if (leaf_ask(checker, dims, rank, all_positive, &failure) != LEAF_ALWAYS) {
-        diag_error(checker->context->diag, span, "an extent of a tile is at least 1; this one is not%s", failure);
+    if (leaf_ask(checker, dims, rank, are_extents, &failure) != LEAF_ALWAYS) {
+        diag_error(checker->context->diag, span, "an extent of a tile is from 1 to 2^31; this one is not%s", failure);
         return false;
     }
     if (leaf_ask(checker, dims, rank, is_small_enough, &failure) != LEAF_ALWAYS) {

@@ -56,15 +56,19 @@ static bool host_is_loopback(const char *host, size_t length) {
     return length > 4 && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") >= length;
 }
 
+bool endpoint_is_open(const char *endpoint) {
+    size_t host_length = 0;
+    const char *port;
+    if (!has_prefix(endpoint, "tcp://"))
+        return false;
+    const char *host = tcp_split(endpoint, &host_length, &port);
+    return !host || !host_is_loopback(host, host_length);
+}
+
 bool endpoint_check_bind(const char *endpoint, bool insecure, Error *error) {
     if (!endpoint_check(endpoint, true, error))
         return false;
-    if (!has_prefix(endpoint, "tcp://") || insecure)
-        return true;
-    size_t host_length = 0;
-    const char *port;
-    const char *host = tcp_split(endpoint, &host_length, &port);
-    if (!host_is_loopback(host, host_length))
+    if (endpoint_is_open(endpoint) && !insecure)
         return error_set(
             error, "to listen on '%s', beyond this machine, lets anybody in who reaches it; say --insecure to do so all the same", endpoint);
     return true;
@@ -156,6 +160,20 @@ void socket_close(void *socket) {
 }
 
 /* ---- frames ---- */
+
+uint64_t route_connection(const Route *route) {
+    uint64_t connection = route->length;
+    for (int i = 0; i < route->length; i++)
+        connection |= (uint64_t)route->bytes[i] << (8 * (i + 1));
+    return connection;
+}
+
+Route route_of(uint64_t connection) {
+    Route route = {.length = (uint8_t)connection};
+    for (int i = 0; i < route.length; i++)
+        route.bytes[i] = (uint8_t)(connection >> (8 * (i + 1)));
+    return route;
+}
 
 static bool more_parts(void *socket) {
     int more = 0;

@@ -11,6 +11,7 @@
 /* Whether `endpoint` is an address that ZeroMQ takes: tcp://host:port (a port or, to bind, *), ipc://path or inproc://name. To bind beyond this
  * machine needs `insecure`: nothing authenticates who connects. */
 bool endpoint_check_bind(const char *endpoint, bool insecure, Error *error);
+bool endpoint_is_open(const char *endpoint); /* reachable from beyond this machine */
 bool endpoint_check_connect(const char *endpoint, Error *error);
 
 void *socket_context_new(Error *error);
@@ -23,14 +24,19 @@ bool socket_bind(void *socket, const char *endpoint, char *bound, size_t bound_s
 bool socket_connect(void *socket, const char *endpoint, Error *error);
 void socket_close(void *socket);
 
+/* A peer's identity on a ROUTER, which makes one of five bytes for each connection; as a number for the cores. */
+typedef struct Route {
+    uint8_t bytes[7];
+    uint8_t length;
+} Route;
+
+uint64_t route_connection(const Route *route);
+Route route_of(uint64_t connection);
+
 typedef enum ReceiveResult { RECEIVED_NOTHING, RECEIVED_FRAME, RECEIVED_JUNK } ReceiveResult;
 
 /* The next frame, if there is one. `frame` is an initialised zmq_msg_t * that holds it on RECEIVED_FRAME. On a ROUTER `route` gets the peer's
  * identity. JUNK: a message of another number of parts, dropped. */
-typedef struct Route {
-    uint8_t bytes[8];
-    uint8_t length;
-} Route;
 ReceiveResult socket_receive(void *socket, void *frame, Route *route);
 
 /* Hands a message to ZeroMQ without waiting; false where the peer is gone or cannot take it, which means no more than a frame lost on the way. */

@@ -81,6 +81,7 @@ static void on_sched_state(Agent *agent, const SchedState *state, uint64_t now_m
     case SCHED_PROVE:
         break;
     case SCHED_RUN:
+        memcpy(agent->source, state->source, sizeof agent->source);
         if (agent->phase == AGENT_PROVED)
             agent->phase = AGENT_RUNNING;
         if (agent->phase == AGENT_RUNNING)

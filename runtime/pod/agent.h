@@ -82,6 +82,7 @@ typedef struct Agent {
     uint32_t seen_count;
     WireSeen seen[PHB_MAX_PARAMS];
     char text[512];
+    char source[256]; /* SchedState.source of the latest state: set before the first RUN */
 } Agent;
 
 void agent_init(Agent *agent, const AgentConfig *config, uint64_t now_ms);

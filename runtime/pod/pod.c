@@ -29,7 +29,9 @@ struct Pod {
     Device *device;
     LaunchSpace *spaces;  /* by the engine's entry */
     EngineAction *issued; /* by instruction: what it is, for messages */
+    bool *resident;       /* by tensor: its one tile is loaded */
     PodRangeDone *range_done;
+    PodFetch *fetch;
     void *context;
     PodStatus status;
     Error error;
@@ -78,6 +80,45 @@ static void move_tile(Pod *pod, const EngineAction *action) {
     store_submit(pod->store, &task);
 }
 
+/* ---- tiles that all units share ---- */
+
+static bool is_shared(const Pod *pod, int tensor) {
+    const TensorTiles *tiles = &pod->problem->tensors[tensor];
+    return tiles->count == 1 && tiles->load && !tiles->store && pod->plan->kept[tensor];
+}
+
+static void view_shared(const Pod *pod, int tensor, TileView *view) {
+    const TensorTiles *tiles = &pod->problem->tensors[tensor];
+    Region region = {.extent = {1, 1, 1, 1}};
+    *view = (TileView){.rows = arena_slot(&pod->arena, tensor, 0), .rank = tiles->tensor->rank, .element = tiles->element};
+    memcpy(region.extent, tiles->whole, sizeof tiles->whole[0] * (size_t)view->rank);
+    memcpy(view->extent, region.extent, sizeof view->extent);
+    view->pitch = region_pitch(tiles, &region);
+}
+
+static bool fetch_shared(Pod *pod, const EngineAction *action) {
+    TileView view;
+    if (pod->fetch == NULL || action->kind != ENGINE_LOAD || !is_shared(pod, action->tensor))
+        return false;
+    view_shared(pod, action->tensor, &view);
+    return pod->fetch(pod->context, action->instruction, action->tensor, &view);
+}
+
+void pod_fetched(Pod *pod, uint32_t instruction) {
+    instruction_ended(pod, instruction, NULL);
+}
+
+void pod_load(Pod *pod, uint32_t instruction) {
+    move_tile(pod, &pod->issued[instruction]);
+}
+
+bool pod_tile(const Pod *pod, int tensor, TileView *tile) {
+    if (!is_shared(pod, tensor) || !pod->resident[tensor])
+        return false;
+    view_shared(pod, tensor, tile);
+    return true;
+}
+
 static void launch_leaf(Pod *pod, const EngineAction *action) {
     const Problem *problem = pod->problem;
     const UnitCode *code = action->code;
@@ -116,7 +157,8 @@ static void carry_out(Pod *pod, const EngineAction *action) {
     case ENGINE_LOAD:
     case ENGINE_STORE:
         pod->issued[action->instruction] = *action;
-        move_tile(pod, action);
+        if (!fetch_shared(pod, action))
+            move_tile(pod, action);
         break;
     case ENGINE_COMPUTE:
         pod->issued[action->instruction] = *action;
@@ -164,8 +206,11 @@ void pod_stop(Pod *pod) {
 }
 
 static void take_completion(Pod *pod, const Completion *ended) {
+    const EngineAction *action = &pod->issued[ended->instruction];
     if (!ended->well)
         pod->device->type->cancel(pod->device);
+    else if (action->kind == ENGINE_LOAD && is_shared(pod, action->tensor))
+        pod->resident[action->tensor] = true;
     feed(pod, &(EngineEvent){.kind = ended->well ? ENGINE_ENDED : ENGINE_BROKEN, .instruction = ended->instruction});
 }
 
@@ -248,7 +293,9 @@ Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error) {
     pod->problem = plan->problem;
     pod->number = options->number;
     pod->range_done = options->range_done;
+    pod->fetch = options->fetch;
     pod->context = options->context;
+    pod->resident = new_zeroed((size_t)pod->problem->kernel->tensor_count, sizeof *pod->resident);
     pod->engine = engine_new(plan);
     pod->issued = new_zeroed(instructions, sizeof *pod->issued);
     pod->ended = new_zeroed(instructions, sizeof *pod->ended);
@@ -284,6 +331,7 @@ void pod_close(Pod *pod) {
     pthread_mutex_destroy(&pod->mutex);
     free(pod->spaces);
     free(pod->issued);
+    free(pod->resident);
     free(pod->ended);
     free(pod->taken);
     free(pod);

@@ -3,6 +3,7 @@
 #define PHOBOS_POD_H
 
 #include "runtime/device/device.h"
+#include "runtime/pod/transfer.h"
 #include "runtime/sched/sched.h"
 
 /* ---- engine.c: (event) -> actions. No I/O, clock, thread or global; all memory is taken in engine_new. ----
@@ -96,12 +97,17 @@ void store_close(Store *store); /* nothing may be in flight */
 
 typedef void PodRangeDone(void *context, uint64_t tag); /* every unit of a range is stored */
 
+/* Offered each load of a tensor that is one tile for all units: such a tile stays where it is once it is there, so pods may share it. True: taken
+ * over, until pod_fetched, or pod_load where it is to come from the file after all. */
+typedef bool PodFetch(void *context, uint32_t instruction, int tensor, const TileView *into);
+
 typedef struct PodOptions {
     int number;  /* for messages */
     int threads; /* compute threads, and as many that move tiles; at least 1 */
     const DeviceType *device;
     const char *cpu_level;    /* NULL: the best */
     PodRangeDone *range_done; /* called in pod_turn; or NULL */
+    PodFetch *fetch;          /* NULL: every tile comes from its file */
     void *context;
 } PodOptions;
 
@@ -116,6 +122,11 @@ bool pod_has_room(const Pod *pod);
 void pod_give(Pod *pod, UnitRange range); /* of at least one unit */
 void pod_no_more(Pod *pod);
 void pod_stop(Pod *pod);
+
+void pod_fetched(Pod *pod, uint32_t instruction);
+void pod_load(Pod *pod, uint32_t instruction);
+/* The one tile of a tensor, to be given to others; false while it is not there, and for tensors of several tiles. */
+bool pod_tile(const Pod *pod, int tensor, TileView *tile);
 
 int pod_fd(const Pod *pod); /* readable when pod_turn has something to do */
 /* Takes up what has ended and carries out what follows. */

@@ -6,6 +6,9 @@
 #include "runtime/pod/attach.h"
 #include "runtime/pod/pod.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,7 +18,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-enum { TICK_MS = 100, HELLO_MS = 100 };
+enum { TICK_MS = 100, HELLO_MS = 100, SOCKET_DEAD_MS = 10000 };
 
 typedef struct PodServer {
     const PhbProgram *program;
@@ -23,7 +26,12 @@ typedef struct PodServer {
     const char *sched;
     char node[64];
     Agent agent;
-    void *context, *control, *tiles;
+    void *context, *control;
+    void *tiles;  /* ROUTER: serves our tiles */
+    void *source; /* DEALER to whom shared tiles are fetched from, or NULL */
+    Serve *serve;
+    FetchPlane *fetches;
+    void *chunk; /* WIRE_CHUNK_BYTES */
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
     Welcome *welcome;
@@ -84,6 +92,8 @@ static void batch_done(void *context, uint64_t tag) {
     step(context, &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = tag});
 }
 
+static PodFetch fetch_tile;
+
 static bool open_pod(PodServer *server, Error *error) {
     server->problem = problem_bind(server->job, LEAF_MODEL, error);
     if (!server->problem)
@@ -95,6 +105,7 @@ static bool open_pod(PodServer *server, Error *error) {
         .threads = (int)server->agent.config.hello.threads,
         .device = &cpu_device,
         .range_done = batch_done,
+        .fetch = fetch_tile,
         .context = server,
     };
     server->pod = pod_open(server->plan, &pod, error);
@@ -171,9 +182,8 @@ static void take_flush(PodServer *server) {
 static void turn_pod(PodServer *server) {
     PodStatus status = pod_turn(server->pod);
     step(server,
-        &(AgentEvent){.kind = AGENT_EVENT_PROGRESS,
-            .units = (uint64_t)pod_units_done(server->pod),
-            .free_memory = (uint64_t)pod_free_memory(server->pod)});
+        &(AgentEvent){
+            .kind = AGENT_EVENT_PROGRESS, .units = (uint64_t)pod_units_done(server->pod), .free_memory = (uint64_t)pod_free_memory(server->pod)});
     if (status == POD_BROKEN && server->agent.phase != AGENT_FAILED)
         fail(server, pod_error(server->pod));
 }
@@ -188,20 +198,124 @@ static void take_messages(PodServer *server) {
     }
 }
 
-/* Peers fetch tiles here; until plans share tiles between pods there is none to give, and who asks is told so. */
-static void take_fetches(PodServer *server) {
+/* ---- the tile plane ---- */
+
+/* The tile that a peer asks for; NULL with the reason where it is not to be had. */
+static const TileView *find_tile(const PodServer *server, const Fetch *fetch, TileView *tile, FetchCode *code) {
+    if (memcmp(server->inbox->header.job_id, server->agent.job_id, sizeof server->agent.job_id) != 0)
+        *code = FETCH_STRANGER;
+    else if (!server->pod || fetch->tensor >= (uint32_t)server->job->kernel->tensor_count)
+        *code = server->pod ? FETCH_BAD_REGION : FETCH_NOT_YET;
+    else if (pod_tile(server->pod, (int)fetch->tensor, tile))
+        return tile;
+    else
+        *code = FETCH_NOT_YET;
+    return NULL;
+}
+
+static void send_served(PodServer *server) {
+    ServeAction action;
+    while (serve_next(server->serve, &action)) {
+        Route route = route_of(action.connection);
+        WireMessage *message = server->outbox;
+        if (action.kind == SERVE_REFUSE) {
+            message->header = (WireHeader){.type = WIRE_FETCH_REFUSED};
+            message->fetch_refused = (FetchRefused){.transfer = action.transfer, .code = (uint16_t)action.code};
+            socket_send(server->tiles, &route, message, NULL, 0);
+            continue;
+        }
+        tile_pack(&action.tile, &action.region, action.offset, action.length, server->chunk);
+        message->header = (WireHeader){.type = WIRE_CHUNK};
+        message->chunk = (Chunk){.transfer = action.transfer, .offset = action.offset, .total = action.total};
+        message->chunk.hash = XXH3_64bits(server->chunk, action.length);
+        socket_send(server->tiles, &route, message, server->chunk, action.length);
+    }
+}
+
+static void take_requests(PodServer *server) {
     Route route;
     ReceiveResult result;
     while ((result = socket_receive(server->tiles, &server->frame, &route)) != RECEIVED_NOTHING) {
-        if (result == RECEIVED_JUNK || wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, NULL, NULL) ||
-            server->inbox->header.type != WIRE_FETCH)
+        if (result == RECEIVED_JUNK || wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, NULL, NULL))
             continue;
-        server->outbox->header = (WireHeader){.type = WIRE_FETCH_REFUSED};
-        server->outbox->fetch_refused.transfer = server->inbox->fetch.transfer;
-        server->outbox->fetch_refused.code = FETCH_GONE;
-        socket_send(server->tiles, &route, server->outbox, NULL, 0);
+        TileView tile;
+        FetchCode code = FETCH_GONE;
+        const Fetch *fetch = &server->inbox->fetch;
+        if (server->inbox->header.type == WIRE_FETCH) {
+            const TileView *found = find_tile(server, fetch, &tile, &code);
+            serve_fetch(server->serve, route_connection(&route), fetch, found, code, now_ms());
+        } else if (server->inbox->header.type == WIRE_CREDIT) {
+            serve_credit(server->serve, route_connection(&route), &server->inbox->credit, now_ms());
+        }
+    }
+    send_served(server);
+}
+
+static void perform_fetch(PodServer *server, const FetchAction *action) {
+    WireMessage *message = server->outbox;
+    message->header = (WireHeader){.sched_epoch = server->agent.sched_epoch};
+    memcpy(message->header.job_id, server->agent.job_id, sizeof server->agent.job_id);
+    switch (action->kind) {
+    case FETCH_SEND_FETCH:
+        message->header.type = WIRE_FETCH;
+        message->fetch = action->fetch;
+        socket_send(server->source, NULL, message, NULL, 0);
+        break;
+    case FETCH_SEND_CREDIT:
+        message->header.type = WIRE_CREDIT;
+        message->credit = action->credit;
+        socket_send(server->source, NULL, message, NULL, 0);
+        break;
+    case FETCH_DONE:
+        say(server, LOG_DEBUG, "fetched a shared tile from %s", server->agent.source);
+        pod_fetched(server->pod, (uint32_t)action->tag);
+        break;
+    case FETCH_FAILED:
+        say(server, LOG_WARNING, "cannot fetch a tile from %s: %s; it comes from its file", server->agent.source, action->why);
+        pod_load(server->pod, (uint32_t)action->tag);
+        break;
     }
 }
+
+static void take_chunks(PodServer *server) {
+    while (server->source && socket_receive(server->source, &server->frame, NULL) != RECEIVED_NOTHING) {
+        const uint8_t *bulk;
+        size_t length;
+        if (wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, &bulk, &length))
+            continue;
+        if (server->inbox->header.type == WIRE_CHUNK)
+            fetch_chunk(server->fetches, &server->inbox->chunk, bulk, length, now_ms());
+        else if (server->inbox->header.type == WIRE_FETCH_REFUSED)
+            fetch_refused(server->fetches, &server->inbox->fetch_refused, now_ms());
+    }
+    fetch_tick(server->fetches, now_ms());
+    FetchAction action;
+    while (fetch_next(server->fetches, &action))
+        perform_fetch(server, &action);
+}
+
+/* A PodFetch: takes a load over where the scheduler named somebody to ask. */
+static bool fetch_tile(void *context, uint32_t instruction, int tensor, const TileView *into) {
+    PodServer *server = context;
+    Error error;
+    if (!server->agent.source[0])
+        return false;
+    if (!server->source) {
+        server->source = socket_open(server->context, ZMQ_DEALER, WIRE_TILE_BYTES, SOCKET_DEAD_MS, &error);
+        if (!server->source || !endpoint_check_connect(server->agent.source, &error) ||
+            !socket_connect(server->source, server->agent.source, &error)) {
+            say(server, LOG_WARNING, "%s", error.text);
+            socket_close(server->source);
+            server->source = NULL;
+            return false;
+        }
+    }
+    FetchRequest request = {.tag = instruction, .tensor = (uint32_t)tensor, .into = *into};
+    memcpy(request.region.extent, into->extent, sizeof request.region.extent);
+    return fetch_start(server->fetches, &request, now_ms());
+}
+
+/* ---- the loop ---- */
 
 static bool hello_waits(const PodServer *server) {
     return server->unsent && server->agent.phase == AGENT_HELLO;
@@ -209,18 +323,21 @@ static bool hello_waits(const PodServer *server) {
 
 static void loop(PodServer *server) {
     while (!server->over) {
-        zmq_pollitem_t items[5] = {
+        zmq_pollitem_t items[6] = {
             {.socket = server->control, .events = (short)(ZMQ_POLLIN | (hello_waits(server) ? ZMQ_POLLOUT : 0))},
             {.socket = server->tiles, .events = ZMQ_POLLIN},
         };
         int count = 2;
         int prove = server->prove ? count++ : -1, flush = server->flush ? count++ : -1, pod = server->pod ? count++ : -1;
+        int source = server->source ? count++ : -1;
         if (prove >= 0)
             items[prove] = (zmq_pollitem_t){.fd = task_fd(server->prove), .events = ZMQ_POLLIN};
         if (flush >= 0)
             items[flush] = (zmq_pollitem_t){.fd = task_fd(server->flush), .events = ZMQ_POLLIN};
         if (pod >= 0)
             items[pod] = (zmq_pollitem_t){.fd = pod_fd(server->pod), .events = ZMQ_POLLIN};
+        if (source >= 0)
+            items[source] = (zmq_pollitem_t){.socket = server->source, .events = ZMQ_POLLIN};
         zmq_poll(items, count, TICK_MS);
         if (atomic_load(&interrupted)) {
             step(server, &(AgentEvent){.kind = AGENT_EVENT_STOP, .text = "the user"});
@@ -229,15 +346,18 @@ static void loop(PodServer *server) {
         if (items[0].revents & ZMQ_POLLOUT)
             perform(server, &(AgentAction){.kind = AGENT_ACTION_SEND, .type = WIRE_HELLO});
         take_messages(server);
-        take_fetches(server);
+        take_requests(server);
         if (!server->over && prove >= 0 && items[prove].revents)
             take_proof(server);
         if (!server->over && flush >= 0 && items[flush].revents)
             take_flush(server);
         if (!server->over && pod >= 0 && items[pod].revents)
             turn_pod(server);
+        if (!server->over && server->pod)
+            take_chunks(server);
         if (!server->over)
             step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
+        serve_tick(server->serve, now_ms());
     }
 }
 
@@ -271,8 +391,8 @@ static bool open_sockets(PodServer *server, char *bound, size_t bound_size, Erro
     if (!endpoint_check_connect(server->sched, error) || !endpoint_check_bind(listen, server->options->insecure, error))
         return false;
     return (server->context = socket_context_new(error)) &&
-           (server->control = socket_open(server->context, ZMQ_DEALER, WIRE_CONTROL_BYTES, 10000, error)) &&
-           (server->tiles = socket_open(server->context, ZMQ_ROUTER, WIRE_TILE_BYTES, 10000, error)) &&
+           (server->control = socket_open(server->context, ZMQ_DEALER, WIRE_CONTROL_BYTES, SOCKET_DEAD_MS, error)) &&
+           (server->tiles = socket_open(server->context, ZMQ_ROUTER, WIRE_TILE_BYTES, SOCKET_DEAD_MS, error)) &&
            socket_bind(server->tiles, listen, bound, bound_size, error) && socket_connect(server->control, server->sched, error);
 }
 
@@ -295,6 +415,10 @@ static void close_all(PodServer *server) {
         zmq_setsockopt(server->control, ZMQ_LINGER, &(int){200}, sizeof(int));
     socket_close(server->control);
     socket_close(server->tiles);
+    socket_close(server->source);
+    serve_free(server->serve);
+    fetch_free(server->fetches);
+    free(server->chunk);
     socket_context_free(server->context);
     zmq_msg_close(&server->frame);
     free(server->inbox);
@@ -310,6 +434,9 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
     server->inbox = new_zeroed(1, sizeof *server->inbox);
     server->outbox = new_zeroed(1, sizeof *server->outbox);
     server->welcome = new_zeroed(1, sizeof *server->welcome);
+    server->serve = serve_new();
+    server->fetches = fetch_new();
+    server->chunk = new_zeroed(1, WIRE_CHUNK_BYTES);
     zmq_msg_init(&server->frame);
     name_node(server);
     Error error;
@@ -319,6 +446,8 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
         AgentConfig config = {.hello_ms = HELLO_MS};
         make_hello(server, bound, &config.hello);
         agent_init(&server->agent, &config, now_ms());
+        if (endpoint_is_open(bound))
+            say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);
         say(server, LOG_INFO, "waiting for a scheduler at %s", server->sched);
         step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
         loop(server);

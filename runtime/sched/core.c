@@ -18,6 +18,7 @@ typedef struct Pod {
     uint8_t incarnation[16];
     char node[64];
     char device[64];
+    char tile_endpoint[256];
     uint64_t heard_ms, sent_ms; /* last message in, last state out */
     bool changed;               /* its state must be sent at the end of the step */
     uint64_t seq_in, seq_out;
@@ -354,6 +355,7 @@ static void on_hello(SchedCore *core, uint64_t connection, const Hello *hello, u
     memcpy(pod->incarnation, hello->incarnation, sizeof pod->incarnation);
     memcpy(pod->node, hello->node, sizeof pod->node);
     memcpy(pod->device, hello->device, sizeof pod->device);
+    memcpy(pod->tile_endpoint, hello->tile_endpoint, sizeof pod->tile_endpoint);
     pod->heard_ms = pod->progress_ms = core->joined_ms = now_ms;
     act_send(actions, connection, WIRE_WELCOME);
     act_log(actions, "pod %s joined (%s)", pod->node, pod->device);
@@ -541,6 +543,22 @@ void sched_step(SchedCore *core, const SchedEvent *event, uint64_t now_ms, Sched
 
 /* ---- what is sent ---- */
 
+/* tcp://HOST: of an endpoint. */
+static size_t host_length(const char *endpoint) {
+    const char *colon = strrchr(endpoint, ':');
+    return colon ? (size_t)(colon - endpoint) : strlen(endpoint);
+}
+
+/* Pods of one host read through one page cache, which nothing beats; a pod elsewhere asks the first one, which has the tiles that all units share. */
+static void name_source(const SchedCore *core, const Pod *pod, char source[256]) {
+    const char *first = core->pods[0].tile_endpoint;
+    size_t length = host_length(first);
+    bool same_host = length == host_length(pod->tile_endpoint) && strncmp(first, pod->tile_endpoint, length) == 0;
+    memset(source, 0, 256);
+    if (pod != &core->pods[0] && pod_live(&core->pods[0]) && !same_host)
+        memcpy(source, first, sizeof core->pods[0].tile_endpoint);
+}
+
 bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *message) {
     const SchedConfig *config = &core->config;
     Pod *pod = pod_by_connection(core, send->connection);
@@ -577,6 +595,7 @@ bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *messag
         state->batches_count = pod->batch_count;
         memcpy(state->batches, pod->batches, pod->batch_count * sizeof pod->batches[0]);
         memcpy(state->text, core->text, sizeof state->text);
+        name_source(core, pod, state->source);
         break;
     }
     default:

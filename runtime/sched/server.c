@@ -51,22 +51,6 @@ __attribute__((format(printf, 3, 4))) static void say(const Server *server, LogL
     fputc('\n', stderr);
 }
 
-/* ---- connections: a ROUTER's identity is five bytes, so it is the connection's number ---- */
-
-static uint64_t connection_of(const Route *route) {
-    uint64_t connection = route->length;
-    for (int i = 0; i < route->length && i < 7; i++)
-        connection |= (uint64_t)route->bytes[i] << (8 * (i + 1));
-    return connection;
-}
-
-static Route route_of(uint64_t connection) {
-    Route route = {.length = (uint8_t)connection};
-    for (int i = 0; i < 7; i++)
-        route.bytes[i] = (uint8_t)(connection >> (8 * (i + 1)));
-    return route;
-}
-
 /* ---- what the core asks for ---- */
 
 static bool run_publish(void *context, Error *error) {
@@ -146,7 +130,7 @@ static void take_messages(Server *server) {
         if (error)
             drop_junk(server, wire_error_text(error));
         else
-            step(server, &(SchedEvent){.kind = SCHED_EVENT_MESSAGE, .connection = connection_of(&route), .message = server->inbox});
+            step(server, &(SchedEvent){.kind = SCHED_EVENT_MESSAGE, .connection = route_connection(&route), .message = server->inbox});
     }
 }
 
@@ -246,6 +230,8 @@ static bool open_socket(Server *server, Error *error) {
     server->control = socket_open(server->context, ZMQ_ROUTER, WIRE_CONTROL_BYTES, (uint32_t)server->options->deadline_ms, error);
     if (!server->control || !socket_bind(server->control, listen, bound, sizeof bound, error))
         return false;
+    if (endpoint_is_open(bound))
+        say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);
     say(server, LOG_INFO, "waiting for pods at %s", bound);
     return true;
 }

@@ -196,6 +196,7 @@ START_TEST(a_message_shows_its_line) {
         {"\ta\tb", {1, 2, 3}, "    1 |         a       b\n      |         ^~~~~~~~~\n"},
         {"a\r\nb\r\n", {1, 1, 1}, "    1 | a\n      | ^\n"},
         {"ab", {1, 3, 1}, "    1 | ab\n      |   ^\n"},         /* just after the last byte */
+        {"ab", {1, 9, 1}, "    1 | ab\n      |   ^\n"},         /* beyond it */
         {"ab", {1, 2, 4000000000}, "    1 | ab\n      |  ^\n"}, /* no line is so long */
         {"/* \xC3\xA4 */ b", {1, 10, 1}, "    1 | /* \xC3\xA4 */ b\n      |         ^\n"},
         {"\xE6\xBC\xA2 b", {1, 1, 3}, "    1 | \xE6\xBC\xA2 b\n      | ^~\n"},
@@ -217,6 +218,20 @@ START_TEST(a_message_shows_its_line) {
         Span span = cases[i].span;
         messages_close(&messages, arena_printf(messages.arena, "t.phb:%u:%u: error: m\n%s", span.line, span.column, cases[i].shown));
     }
+}
+END_TEST
+
+START_TEST(messages_come_in_any_order_of_lines) {
+    Messages messages;
+    messages_open(&messages, "one\n\nthree\nfour", DIAG_TEXT, false);
+    static const uint32_t lines[] = {4, 1, 3, 2, 4};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        diag_error(messages.diag, (Span){lines[i], 1, 1}, "m");
+    messages_close(&messages, "t.phb:4:1: error: m\n    4 | four\n      | ^\n"
+                              "t.phb:1:1: error: m\n    1 | one\n      | ^\n"
+                              "t.phb:3:1: error: m\n    3 | three\n      | ^\n"
+                              "t.phb:2:1: error: m\n    2 | \n      | ^\n"
+                              "t.phb:4:1: error: m\n    4 | four\n      | ^\n");
 }
 END_TEST
 
@@ -351,6 +366,7 @@ int main(void) {
 
     TCase *diag = tcase_create("diagnostics");
     tcase_add_test(diag, a_message_shows_its_line);
+    tcase_add_test(diag, messages_come_in_any_order_of_lines);
     tcase_add_test(diag, a_message_has_a_form);
     tcase_add_test(diag, warnings_are_chosen);
     tcase_add_test(diag, errors_are_capped);

@@ -244,7 +244,7 @@ static void case_free(Case *test) {
 
 START_TEST(every_unit_is_stored_once) {
     uint64_t state = 3;
-    for (int round = 0; round < 500; round++) {
+    for (int round = 0; round < 150; round++) {
         Case test = case_new(&state);
         int64_t pods = 1 + random_below(&state, 3), pod = random_below(&state, pods);
         UnitRange units = plan_deal(test.problem, pod, pods);
@@ -265,28 +265,28 @@ END_TEST
 START_TEST(failures_end_cleanly) {
     uint64_t state = 4;
     int failed = 0;
-    for (int round = 0; round < 500; round++) {
+    for (int round = 0; round < 150; round++) {
         Case test = case_new(&state);
         play(test.world, &state, plan_deal(test.problem, 0, 1), (Trouble){.break_one_in = 2 + (int)random_below(&state, 100)});
         ck_assert(test.world->end == ENGINE_FAILED || test.world->end == ENGINE_FINISHED);
         failed += test.world->end == ENGINE_FAILED;
         case_free(&test);
     }
-    ck_assert_int_gt(failed, 100);
+    ck_assert_int_gt(failed, 30);
 }
 END_TEST
 
 START_TEST(stops_end_cleanly) {
     uint64_t state = 5;
     int stopped = 0;
-    for (int round = 0; round < 500; round++) {
+    for (int round = 0; round < 150; round++) {
         Case test = case_new(&state);
         play(test.world, &state, plan_deal(test.problem, 0, 1), (Trouble){.stop_one_in = 1 + (int)random_below(&state, 50)});
         ck_assert(test.world->end == ENGINE_STOPPED || test.world->end == ENGINE_FINISHED);
         stopped += test.world->end == ENGINE_STOPPED;
         case_free(&test);
     }
-    ck_assert_int_gt(stopped, 100);
+    ck_assert_int_gt(stopped, 30);
 }
 END_TEST
 

@@ -219,6 +219,8 @@ static const char *const sound[] = {
     "%0 = broadcast %x : tile<f32>[B * 2]\n%1 = broadcast %x : tile<f32>[max(B * 2, 32)]\n%2 = add %0, %1 : tile<f32>[B + B]\nreturn\n",
     "%0 = broadcast %x : tile<f32>[1]\n%1 = broadcast %0 : tile<f32>[4, 8]\nreturn\n",
     "%0 = broadcast %x : tile<f32>[4, ONE]\n%1 = broadcast %0 : tile<f32>[4, 8]\nreturn\n",
+    /* a row is a vector */
+    "%0 = broadcast %x : tile<f32>[1, 8]\n%1 = broadcast %0 : tile<f32>[8]\nreturn\n",
     /* points drop, leftmost first, until two axes are left; an axis that is always 1 drops like one */
     "%0 = load %q[%i, %i :+ 2, %i :+ 3] : tile<f32>[2, 3]\nreturn\n",
     "%0 = load %q[%i :+ ONE, %i :+ 2, %i :+ 3] : tile<f32>[2, 3]\nreturn\n",

@@ -185,6 +185,7 @@ START_TEST(wrong_numbers_are_one_token_and_one_error) {
         {"0x_1", "between two digits"},
         {"1_.5", "between two digits"},
         {"1._5", "between two digits"},
+        {"1e_5", "between two digits"},
         {"12abc", "do not belong to the number"},
         {"1.0f", "do not belong to the number"},
         {"0b1", "do not belong to the number"},

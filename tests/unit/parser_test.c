@@ -406,6 +406,7 @@ START_TEST(a_wrong_declaration_is_one_error) {
         {"@fastmath", "1:10: expected 'kernel' after its attributes, found end of file\n"},
         {"@ kernel k() { }", "1:3: expected the name of an attribute, found 'kernel'\n"},
         {"@a() kernel k() { }", "1:4: expected an expression, found ')'\n"},
+        {"@a(X = ) kernel k() { }", "1:8: expected an expression, found ')'\n"},
         {"@a(X in []) kernel k() { }", "1:10: expected an expression, found ']'\n"},
         {"@a(X in 3) kernel k() { }", "1:9: expected '[' and a list of values, found '3'\n"},
         {"@a(X in [1, 2)\nkernel k() { }", "1:14: expected ',' or ']', found ')'\n"},

@@ -51,7 +51,7 @@ static void check_cover(const Problem *problem, int t) {
 
 START_TEST(units_cover_written_tensors_once) {
     uint64_t state = 1;
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < 60; round++) {
         RandomShape shape = random_shape(&state, 40);
         RandomJob *job = random_job_new(random_next(&state), &shape, false);
         Problem *problem = problem_bind(&job->job, LEAF_MODEL, &error);
@@ -347,7 +347,7 @@ static int64_t walk_plan(const Plan *plan, int64_t pod, int64_t pods) {
 
 START_TEST(unrolled_units_find_their_tiles) {
     uint64_t state = 2;
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < 100; round++) {
         RandomShape shape = random_shape(&state, 60);
         RandomJob *job = random_job_new(random_next(&state), &shape, false);
         Problem *problem = problem_bind(&job->job, LEAF_MODEL, &error);

@@ -1,0 +1,90 @@
+/* The tile plane: regions of resident tiles from pod to pod, in chunks, under credit, checksummed, resumable. Two pure machines, the one that serves
+ * and the one that fetches; the shell moves their frames. Neither allocates after it was made, nor trusts a number that came over the wire. */
+#ifndef PHOBOS_POD_TRANSFER_H
+#define PHOBOS_POD_TRANSFER_H
+
+#include "runtime/net/wire.h"
+#include "runtime/runtime.h"
+
+enum {
+    TRANSFER_CREDIT = 8,         /* chunks in flight to one fetcher */
+    TRANSFER_SERVED = 256,       /* transfers served at once; further ones are told BUSY */
+    TRANSFER_FETCHED = 64,       /* fetched at once */
+    TRANSFER_RETRY_MS = 2000,    /* without a chunk: ask again from where it stopped */
+    TRANSFER_WAIT_MS = 100,      /* before asking again for a tile that is not there yet */
+    TRANSFER_GIVE_UP_MS = 10000, /* without a chunk: the tile is to be had elsewhere */
+};
+
+/* A tile in memory, laid out as the leaf ABI says. Regions are relative to it. */
+typedef struct TileView {
+    void *rows;
+    int64_t pitch;
+    int rank, element;
+    int64_t extent[PHB_MAX_RANK];
+} TileView;
+
+/* Bytes [offset, offset + length) of a region whose elements are packed in row-major order. */
+void tile_pack(const TileView *tile, const Region *region, uint64_t offset, size_t length, void *packed);
+void tile_unpack(const TileView *tile, const Region *region, uint64_t offset, size_t length, const void *packed);
+/* False where the region does not lie in the tile. */
+bool tile_region_bytes(const TileView *tile, const Region *region, uint64_t *bytes);
+
+/* ---- serving ---- */
+
+typedef struct Serve Serve;
+
+typedef enum ServeActionKind { SERVE_CHUNK, SERVE_REFUSE } ServeActionKind;
+
+typedef struct ServeAction {
+    ServeActionKind kind;
+    uint64_t connection;
+    uint64_t transfer;
+    FetchCode code; /* REFUSE */
+    TileView tile;  /* CHUNK: bytes [offset, offset + length) of `region` of it */
+    Region region;
+    uint64_t offset, total;
+    size_t length;
+} ServeAction;
+
+Serve *serve_new(void);
+void serve_free(Serve *serve);
+/* `tile` is what the fetch asks for, or NULL with the reason in `code`; its memory stays as it is. */
+void serve_fetch(Serve *serve, uint64_t connection, const Fetch *fetch, const TileView *tile, FetchCode code, uint64_t now_ms);
+void serve_credit(Serve *serve, uint64_t connection, const Credit *credit, uint64_t now_ms);
+void serve_tick(Serve *serve, uint64_t now_ms); /* forgets whom nothing was heard from for long */
+/* The next frame to send, a transfer at a time in turn; false: none. */
+bool serve_next(Serve *serve, ServeAction *action);
+
+/* ---- fetching ---- */
+
+typedef struct FetchPlane FetchPlane;
+
+typedef struct FetchRequest {
+    uint64_t tag; /* the caller's name for it */
+    uint32_t tensor;
+    int64_t tile[PHB_MAX_RANK];
+    TileView into; /* the whole of `region` goes here, at its origin */
+    Region region;
+} FetchRequest;
+
+typedef enum FetchActionKind { FETCH_SEND_FETCH, FETCH_SEND_CREDIT, FETCH_DONE, FETCH_FAILED } FetchActionKind;
+
+typedef struct FetchAction {
+    FetchActionKind kind;
+    uint64_t tag; /* DONE, FAILED */
+    Fetch fetch;  /* its token is the shell's to fill in */
+    Credit credit;
+    const char *why; /* FAILED */
+} FetchAction;
+
+FetchPlane *fetch_new(void);
+void fetch_free(FetchPlane *plane);
+/* False: as many as there may be are under way. */
+bool fetch_start(FetchPlane *plane, const FetchRequest *request, uint64_t now_ms);
+void fetch_chunk(FetchPlane *plane, const Chunk *chunk, const void *bulk, size_t bulk_length, uint64_t now_ms);
+void fetch_refused(FetchPlane *plane, const FetchRefused *refused, uint64_t now_ms);
+void fetch_tick(FetchPlane *plane, uint64_t now_ms);
+bool fetch_next(FetchPlane *plane, FetchAction *action);
+bool fetch_busy(const FetchPlane *plane);
+
+#endif

@@ -1,0 +1,303 @@
+/* A pod's agent, step by step: what it says, what it takes on, and with which code it ends. */
+#include "runtime/pod/agent.h"
+
+#include <check.h>
+#include <string.h>
+
+static Agent agent;
+static AgentActions actions;
+static WireMessage message, composed;
+static uint64_t now, seq;
+
+static void setup(void) {
+    AgentConfig config = {.hello_ms = 100, .hello = {.protocol_min = 1, .protocol_max = 1, .memory = 1000, .threads = 1}};
+    now = 1000;
+    seq = 0;
+    agent_init(&agent, &config, now);
+}
+
+static void step(AgentEvent event) {
+    agent_step(&agent, &event, now, &actions);
+    ck_assert_int_le(actions.count, AGENT_MAX_ACTIONS);
+}
+
+static const AgentAction *action_of(AgentActionKind kind, int type) {
+    for (int i = 0; i < actions.count; i++)
+        if (actions.items[i].kind == kind && (type == 0 || actions.items[i].type == type))
+            return &actions.items[i];
+    return NULL;
+}
+
+static int runs(void) {
+    int count = 0;
+    for (int i = 0; i < actions.count; i++)
+        count += actions.items[i].kind == AGENT_ACTION_RUN;
+    return count;
+}
+
+static void from_scheduler(WireType type) {
+    memset(&message, 0, sizeof message);
+    message.header = (WireHeader){.type = (uint16_t)type, .job_id = {9}, .sched_epoch = 1, .seq = ++seq};
+}
+
+static void deliver(void) {
+    step((AgentEvent){.kind = AGENT_EVENT_MESSAGE, .message = &message});
+}
+
+static void welcome(void) {
+    step((AgentEvent){.kind = AGENT_EVENT_TICK});
+    from_scheduler(WIRE_WELCOME);
+    message.welcome.token = 77;
+    message.welcome.heartbeat_ms = 1000;
+    message.welcome.dead_ms = 10000;
+    deliver();
+    ck_assert_ptr_nonnull(action_of(AGENT_ACTION_PROVE, 0));
+}
+
+static void prove(void) {
+    static const WireSeen seen[2] = {{.hash = 1}, {.hash = 2}};
+    step((AgentEvent){.kind = AGENT_EVENT_PROVED, .seen = seen, .seen_count = 2});
+    ck_assert_ptr_nonnull(action_of(AGENT_ACTION_SEND, WIRE_PROOF));
+}
+
+static void state(SchedPhase phase, uint64_t base, uint32_t count) {
+    from_scheduler(WIRE_SCHED_STATE);
+    message.sched_state.token = 77;
+    message.sched_state.phase = (uint8_t)phase;
+    message.sched_state.batch_base = base;
+    message.sched_state.batches_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        message.sched_state.batches[i] = (WireBatch){.first = base + i, .count = 1, .step = 1};
+}
+
+static const PodState *compose_state(void) {
+    agent_compose(&agent, WIRE_POD_STATE, &composed);
+    return &composed.pod_state;
+}
+
+START_TEST(says_hello_until_it_is_answered) {
+    for (int i = 0; i < 5; i++) {
+        step((AgentEvent){.kind = AGENT_EVENT_TICK});
+        ck_assert_ptr_nonnull(action_of(AGENT_ACTION_SEND, WIRE_HELLO));
+        now += 50;
+        step((AgentEvent){.kind = AGENT_EVENT_TICK});
+        ck_assert_ptr_null(action_of(AGENT_ACTION_SEND, 0));
+        now += 50;
+    }
+    now += 3600000; /* a pod waits for a scheduler as long as it takes */
+    step((AgentEvent){.kind = AGENT_EVENT_TICK});
+    ck_assert_ptr_null(action_of(AGENT_ACTION_EXIT, 0));
+}
+END_TEST
+
+START_TEST(proves_once_for_two_welcomes) {
+    welcome();
+    from_scheduler(WIRE_WELCOME);
+    message.welcome.token = 77;
+    deliver();
+    ck_assert_int_eq(actions.count, 0);
+}
+END_TEST
+
+START_TEST(sends_its_proof_again_until_it_is_read) {
+    welcome();
+    prove();
+    now += 1000;
+    step((AgentEvent){.kind = AGENT_EVENT_TICK});
+    ck_assert_ptr_nonnull(action_of(AGENT_ACTION_SEND, WIRE_PROOF));
+    agent_compose(&agent, WIRE_PROOF, &composed);
+    ck_assert_uint_eq(composed.proof.seen_count, 2);
+    ck_assert_uint_eq(composed.proof.seen[1].hash, 2);
+    state(SCHED_RUN, 0, 0);
+    deliver();
+    now += 1000;
+    step((AgentEvent){.kind = AGENT_EVENT_TICK});
+    ck_assert_ptr_null(action_of(AGENT_ACTION_SEND, WIRE_PROOF));
+    ck_assert_ptr_nonnull(action_of(AGENT_ACTION_SEND, WIRE_POD_STATE));
+}
+END_TEST
+
+START_TEST(runs_each_batch_once) {
+    welcome();
+    prove();
+    state(SCHED_RUN, 0, 3);
+    deliver();
+    ck_assert_int_eq(runs(), 3);
+    state(SCHED_RUN, 0, 4);
+    deliver();
+    ck_assert_int_eq(runs(), 1);
+    ck_assert_uint_eq(action_of(AGENT_ACTION_RUN, 0)->batch_number, 3);
+    deliver(); /* the same message again */
+    ck_assert_int_eq(runs(), 0);
+}
+END_TEST
+
+START_TEST(says_which_batches_are_done) {
+    welcome();
+    prove();
+    state(SCHED_RUN, 0, 4);
+    deliver();
+    step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 2});
+    ck_assert_ptr_nonnull(action_of(AGENT_ACTION_SEND, WIRE_POD_STATE));
+    ck_assert_uint_eq(compose_state()->done, 4);
+    step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 0});
+    ck_assert_uint_eq(compose_state()->done, 5);
+    state(SCHED_RUN, 1, 4); /* the scheduler knows the first one done; the bits move */
+    deliver();
+    ck_assert_int_eq(runs(), 1);
+    ck_assert_uint_eq(compose_state()->batch_base, 1);
+    ck_assert_uint_eq(compose_state()->done, 2);
+}
+END_TEST
+
+START_TEST(a_state_that_does_not_follow_is_dropped) {
+    welcome();
+    prove();
+    state(SCHED_RUN, 5, 2); /* of batches that it never had */
+    deliver();
+    ck_assert_int_eq(runs(), 0);
+    state(SCHED_RUN, UINT64_MAX - 1, 16);
+    deliver();
+    ck_assert_int_eq(runs(), 0);
+    state(SCHED_RUN, 0, 1);
+    deliver();
+    ck_assert_int_eq(runs(), 1);
+}
+END_TEST
+
+typedef enum Stranger { STRANGER_TOKEN, STRANGER_JOB, STRANGER_EPOCH, STRANGER_SEQ, STRANGER_COUNT } Stranger;
+
+START_TEST(strangers_are_not_obeyed) {
+    welcome();
+    prove();
+    state(SCHED_OVER, 0, 0);
+    if (_i == STRANGER_TOKEN)
+        message.sched_state.token++;
+    if (_i == STRANGER_JOB)
+        message.header.job_id[0]++;
+    if (_i == STRANGER_EPOCH)
+        message.header.sched_epoch++;
+    if (_i == STRANGER_SEQ)
+        message.header.seq = 0;
+    deliver();
+    ck_assert_int_eq(actions.count, 0);
+}
+END_TEST
+
+START_TEST(flushes_once_and_says_so) {
+    welcome();
+    prove();
+    state(SCHED_FLUSH, 0, 0);
+    deliver();
+    ck_assert_ptr_nonnull(action_of(AGENT_ACTION_FLUSH, 0));
+    state(SCHED_FLUSH, 0, 0);
+    deliver();
+    ck_assert_ptr_null(action_of(AGENT_ACTION_FLUSH, 0));
+    ck_assert_uint_eq(compose_state()->phase, POD_READY);
+    step((AgentEvent){.kind = AGENT_EVENT_FLUSHED});
+    ck_assert_uint_eq(compose_state()->phase, POD_FLUSHED);
+}
+END_TEST
+
+typedef struct Ending {
+    const char *what;
+    int code;
+    bool bye;
+} Ending;
+
+static const Ending endings[] = {
+    {"done", 0, true},
+    {"failed", 1, true},
+    {"refused", 78, false},
+    {"fenced", 75, false},
+    {"silence", 75, true},
+    {"stop", 1, true},
+};
+
+START_TEST(ends_with_the_right_code) {
+    const Ending *ending = &endings[_i];
+    bool joined = strcmp(ending->what, "refused") != 0 && strcmp(ending->what, "fenced") != 0;
+    if (joined) {
+        welcome();
+        prove();
+    }
+    if (strcmp(ending->what, "silence") == 0) {
+        now += 10000;
+        step((AgentEvent){.kind = AGENT_EVENT_TICK});
+    } else if (strcmp(ending->what, "stop") == 0) {
+        step((AgentEvent){.kind = AGENT_EVENT_STOP, .text = "the user"});
+    } else if (joined) {
+        state(SCHED_OVER, 0, 0);
+        message.sched_state.exit_code = strcmp(ending->what, "failed") == 0;
+        deliver();
+    } else {
+        from_scheduler(WIRE_REJECT);
+        message.reject.code = strcmp(ending->what, "fenced") == 0 ? REJECT_FENCED : REJECT_BUILD;
+        strcpy(message.reject.text, "another build");
+        deliver();
+    }
+    const AgentAction *exit = action_of(AGENT_ACTION_EXIT, 0);
+    ck_assert_msg(exit != NULL, "%s", ending->what);
+    ck_assert_msg(exit->exit_code == ending->code, "%s: %d", ending->what, exit->exit_code);
+    ck_assert_msg((action_of(AGENT_ACTION_SEND, WIRE_BYE) != NULL) == ending->bye, "%s", ending->what);
+    step((AgentEvent){.kind = AGENT_EVENT_TICK}); /* over is over */
+    ck_assert_int_eq(actions.count, 0);
+}
+END_TEST
+
+START_TEST(a_failure_is_told_and_waits_for_the_end) {
+    welcome();
+    prove();
+    step((AgentEvent){.kind = AGENT_EVENT_FAILED, .text = "disk full"});
+    ck_assert_ptr_null(action_of(AGENT_ACTION_EXIT, 0));
+    ck_assert_uint_eq(compose_state()->phase, POD_FAILED);
+    ck_assert_str_eq(compose_state()->text, "disk full");
+    state(SCHED_OVER, 0, 0);
+    message.sched_state.exit_code = 1;
+    deliver();
+    ck_assert_int_eq(action_of(AGENT_ACTION_EXIT, 0)->exit_code, 1);
+}
+END_TEST
+
+START_TEST(introduces_itself_when_asked) {
+    welcome();
+    from_scheduler(WIRE_WHO);
+    deliver();
+    ck_assert_ptr_nonnull(action_of(AGENT_ACTION_SEND, WIRE_HELLO));
+}
+END_TEST
+
+START_TEST(progress_grows_with_the_work) {
+    welcome();
+    prove();
+    uint64_t before = compose_state()->progress;
+    step((AgentEvent){.kind = AGENT_EVENT_PROGRESS, .units = 12, .free_memory = 500});
+    ck_assert_uint_gt(compose_state()->progress, before);
+    ck_assert_uint_eq(compose_state()->units, 12);
+    ck_assert_uint_eq(compose_state()->free_memory, 500);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("agent");
+    TCase *cases = tcase_create("agent");
+    tcase_add_checked_fixture(cases, setup, NULL);
+    tcase_add_test(cases, says_hello_until_it_is_answered);
+    tcase_add_test(cases, proves_once_for_two_welcomes);
+    tcase_add_test(cases, sends_its_proof_again_until_it_is_read);
+    tcase_add_test(cases, runs_each_batch_once);
+    tcase_add_test(cases, says_which_batches_are_done);
+    tcase_add_test(cases, a_state_that_does_not_follow_is_dropped);
+    tcase_add_loop_test(cases, strangers_are_not_obeyed, 0, STRANGER_COUNT);
+    tcase_add_test(cases, flushes_once_and_says_so);
+    tcase_add_loop_test(cases, ends_with_the_right_code, 0, sizeof endings / sizeof endings[0]);
+    tcase_add_test(cases, a_failure_is_told_and_waits_for_the_end);
+    tcase_add_test(cases, introduces_itself_when_asked);
+    tcase_add_test(cases, progress_grows_with_the_work);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,390 @@
+/* The tile plane: regions of every rank through a network that loses, repeats, damages and delays frames; what arrives is right, and nothing else is
+ * touched. */
+#include "runtime/pod/transfer.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t random_state;
+
+static uint64_t draw(uint64_t bound) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (random_state >> 20) % bound;
+}
+
+/* ---- a tile of random shape in memory of its own ---- */
+
+typedef struct Tile {
+    TileView view;
+    uint8_t *bytes;
+    size_t size;
+} Tile;
+
+static Tile tile_new(int rank, const int64_t *extent, int element, int64_t padding) {
+    Tile tile = {.view = {.rank = rank, .element = element}};
+    int64_t rows = 1;
+    for (int k = 0; k < rank; k++)
+        tile.view.extent[k] = extent[k];
+    for (int k = 0; k < rank - 1; k++)
+        rows *= extent[k];
+    tile.view.pitch = extent[rank - 1] * element + padding;
+    tile.size = (size_t)(rows * tile.view.pitch);
+    tile.bytes = malloc(tile.size);
+    ck_assert_ptr_nonnull(tile.bytes);
+    for (size_t i = 0; i < tile.size; i++)
+        tile.bytes[i] = (uint8_t)draw(256);
+    tile.view.rows = tile.bytes;
+    return tile;
+}
+
+static uint8_t *element_at(const Tile *tile, const int64_t index[4]) {
+    int64_t row = 0;
+    for (int k = 0; k < tile->view.rank - 1; k++)
+        row = row * tile->view.extent[k] + index[k];
+    return tile->bytes + row * tile->view.pitch + index[tile->view.rank - 1] * tile->view.element;
+}
+
+static bool next_index(const Region *region, int rank, int64_t index[4]) {
+    for (int k = rank - 1; k >= 0; k--) {
+        if (++index[k] < region->origin[k] + region->extent[k])
+            return true;
+        index[k] = region->origin[k];
+    }
+    return false;
+}
+
+/* `to` holds `from` in the region and `before` elsewhere. */
+static void check_copied(const Tile *to, const Tile *from, const uint8_t *before, const Region *region) {
+    uint8_t *expected = malloc(to->size);
+    ck_assert_ptr_nonnull(expected);
+    memcpy(expected, before, to->size);
+    int64_t index[4] = {0};
+    memcpy(index, region->origin, sizeof index);
+    do {
+        memcpy(expected + (element_at(to, index) - to->bytes), element_at(from, index), (size_t)to->view.element);
+    } while (next_index(region, to->view.rank, index));
+    ck_assert_mem_eq(expected, to->bytes, to->size);
+    free(expected);
+}
+
+static void draw_case(int rank, int64_t limit, int64_t extent[4], Region *region) {
+    *region = (Region){.extent = {1, 1, 1, 1}};
+    for (int k = 0; k < rank; k++) {
+        extent[k] = 1 + (int64_t)draw((uint64_t)limit);
+        region->origin[k] = (int64_t)draw((uint64_t)extent[k]);
+        region->extent[k] = 1 + (int64_t)draw((uint64_t)(extent[k] - region->origin[k]));
+    }
+}
+
+/* ---- the network ---- */
+
+typedef struct Frame {
+    WireType type;
+    uint64_t at_ms;
+    Fetch fetch;
+    Credit credit;
+    Chunk chunk;
+    FetchRefused refused;
+    uint8_t *bulk;
+    size_t length;
+} Frame;
+
+typedef struct Network {
+    Frame frames[4096];
+    int count;
+    unsigned drop, repeat, damage; /* per cent */
+    uint64_t delay_ms;
+    uint64_t now_ms;
+    uint64_t last_ms; /* when the last frame on its way arrives: none overtakes it */
+} Network;
+
+static void put(Network *network, const Frame *frame) {
+    int copies = draw(100) < network->drop ? 0 : draw(100) < network->repeat ? 2 : 1;
+    for (int i = 0; i < copies; i++) {
+        ck_assert_int_lt(network->count, 4096);
+        Frame *copy = &network->frames[network->count++];
+        *copy = *frame;
+        copy->at_ms = network->now_ms + draw(network->delay_ms + 1);
+        if (copy->at_ms < network->last_ms)
+            copy->at_ms = network->last_ms;
+        network->last_ms = copy->at_ms;
+        if (frame->length) {
+            copy->bulk = malloc(frame->length);
+            ck_assert_ptr_nonnull(copy->bulk);
+            memcpy(copy->bulk, frame->bulk, frame->length);
+            if (draw(100) < network->damage)
+                copy->bulk[draw(frame->length)] ^= 0x40;
+        }
+    }
+}
+
+static void run_serve(Network *network, Serve *serve) {
+    static uint8_t packed[WIRE_CHUNK_BYTES];
+    ServeAction action;
+    while (serve_next(serve, &action)) {
+        Frame frame = {.type = action.kind == SERVE_CHUNK ? WIRE_CHUNK : WIRE_FETCH_REFUSED};
+        if (action.kind == SERVE_CHUNK) {
+            tile_pack(&action.tile, &action.region, action.offset, action.length, packed);
+            frame.chunk = (Chunk){.transfer = action.transfer, .offset = action.offset, .total = action.total};
+            frame.chunk.hash = XXH3_64bits(packed, action.length);
+            frame.bulk = packed;
+            frame.length = action.length;
+        } else {
+            frame.refused = (FetchRefused){.transfer = action.transfer, .code = (uint16_t)action.code};
+        }
+        put(network, &frame);
+    }
+}
+
+/* DONE or FAILED, where there is one. */
+static bool run_fetch(Network *network, FetchPlane *plane, FetchAction *end) {
+    FetchAction action;
+    while (fetch_next(plane, &action)) {
+        if (action.kind == FETCH_SEND_FETCH)
+            put(network, &(Frame){.type = WIRE_FETCH, .fetch = action.fetch});
+        else if (action.kind == FETCH_SEND_CREDIT)
+            put(network, &(Frame){.type = WIRE_CREDIT, .credit = action.credit});
+        else {
+            *end = action;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void arrive(Network *network, Serve *serve, FetchPlane *plane, const Tile *source, FetchCode code) {
+    while (network->count && network->frames[0].at_ms <= network->now_ms) {
+        Frame frame = network->frames[0];
+        memmove(network->frames, network->frames + 1, (size_t)--network->count * sizeof frame);
+        if (frame.type == WIRE_FETCH)
+            serve_fetch(serve, 7, &frame.fetch, source ? &source->view : NULL, code, network->now_ms);
+        else if (frame.type == WIRE_CREDIT)
+            serve_credit(serve, 7, &frame.credit, network->now_ms);
+        else if (frame.type == WIRE_CHUNK)
+            fetch_chunk(plane, &frame.chunk, frame.bulk, frame.length, network->now_ms);
+        else
+            fetch_refused(plane, &frame.refused, network->now_ms);
+        free(frame.bulk);
+    }
+}
+
+static FetchActionKind transfer(Network *network, const Tile *from, const Tile *to, const Region *region, FetchCode code, const char **why) {
+    Serve *serve = serve_new();
+    FetchPlane *plane = fetch_new();
+    FetchRequest request = {.tag = 5, .tensor = 1, .into = to->view, .region = *region};
+    FetchAction end = {.kind = FETCH_FAILED, .why = "never ended"};
+    ck_assert(fetch_start(plane, &request, network->now_ms));
+    for (uint64_t stop = network->now_ms + 600000; network->now_ms < stop; network->now_ms += 10) {
+        fetch_tick(plane, network->now_ms);
+        serve_tick(serve, network->now_ms);
+        arrive(network, serve, plane, from, code);
+        run_serve(network, serve);
+        if (run_fetch(network, plane, &end))
+            break;
+    }
+    ck_assert_uint_eq(end.tag, 5);
+    ck_assert(!fetch_busy(plane));
+    while (network->count)
+        free(network->frames[--network->count].bulk);
+    serve_free(serve);
+    fetch_free(plane);
+    *why = end.why;
+    return end.kind;
+}
+
+static Network network;
+
+START_TEST(packing_is_row_major) {
+    random_state = (uint64_t)_i + 1;
+    int rank = 1 + _i % 4;
+    int64_t extent[4];
+    Region region;
+    draw_case(rank, 9, extent, &region);
+    int element = 1 << draw(4);
+    Tile tile = tile_new(rank, extent, element, (int64_t)draw(20));
+    uint64_t bytes;
+    ck_assert(tile_region_bytes(&tile.view, &region, &bytes));
+    uint8_t *packed = malloc(bytes);
+    ck_assert_ptr_nonnull(packed);
+    for (uint64_t at = 0; at < bytes;) {
+        size_t piece = 1 + draw(bytes - at);
+        tile_pack(&tile.view, &region, at, piece, packed + at);
+        at += piece;
+    }
+    int64_t index[4] = {0};
+    memcpy(index, region.origin, sizeof index);
+    uint8_t *at = packed;
+    do {
+        ck_assert_mem_eq(at, element_at(&tile, index), (size_t)element);
+        at += element;
+    } while (next_index(&region, rank, index));
+    ck_assert_ptr_eq(at, packed + bytes);
+    free(packed);
+    free(tile.bytes);
+}
+END_TEST
+
+START_TEST(arrives_whole_over_a_bad_network) {
+    random_state = (uint64_t)_i * 77 + 5;
+    int rank = 1 + _i % 4;
+    int64_t extent[4];
+    Region region;
+    draw_case(rank, rank == 1 ? 3000000 : rank == 2 ? 2000 : rank == 3 ? 120 : 40, extent, &region);
+    int element = 1 << draw(3);
+    Tile from = tile_new(rank, extent, element, (int64_t)draw(200)), to = tile_new(rank, extent, element, (int64_t)draw(200));
+    uint8_t *before = malloc(to.size);
+    ck_assert_ptr_nonnull(before);
+    memcpy(before, to.bytes, to.size);
+    memset(&network, 0, sizeof network);
+    network.now_ms = 1000;
+    if (_i % 3) {
+        network.drop = (unsigned)draw(25);
+        network.repeat = (unsigned)draw(25);
+        network.damage = (unsigned)draw(25);
+        network.delay_ms = draw(300);
+    }
+    const char *why;
+    ck_assert_msg(transfer(&network, &from, &to, &region, 0, &why) == FETCH_DONE, "case %d: %s", _i, why);
+    check_copied(&to, &from, before, &region);
+    free(before);
+    free(from.bytes);
+    free(to.bytes);
+}
+END_TEST
+
+typedef struct Ending {
+    FetchCode code;
+    const char *why;
+} Ending;
+
+static const Ending endings[] = {
+    {FETCH_GONE, "the peer no longer has the tile"}, {FETCH_STRANGER, "the peer does not know this pod"},
+    {FETCH_BAD_REGION, "the peer refuses the region"}, {FETCH_NOT_YET, "the peer sends nothing"}, /* for ever: given up */
+};
+
+START_TEST(a_refusal_ends_it) {
+    random_state = 3;
+    int64_t extent[4] = {100};
+    Tile to = tile_new(1, extent, 4, 0);
+    memset(&network, 0, sizeof network);
+    const char *why;
+    ck_assert_int_eq(transfer(&network, NULL, &to, &(Region){.extent = {100, 1, 1, 1}}, endings[_i].code, &why), FETCH_FAILED);
+    ck_assert_str_eq(why, endings[_i].why);
+    ck_assert_uint_le(network.now_ms, TRANSFER_GIVE_UP_MS + 100);
+    free(to.bytes);
+}
+END_TEST
+
+START_TEST(a_dead_peer_is_given_up) {
+    int64_t extent[4] = {100};
+    Tile from = tile_new(1, extent, 4, 0), to = tile_new(1, extent, 4, 0);
+    memset(&network, 0, sizeof network);
+    network.drop = 100;
+    const char *why;
+    ck_assert_int_eq(transfer(&network, &from, &to, &(Region){.extent = {100, 1, 1, 1}}, 0, &why), FETCH_FAILED);
+    ck_assert_str_eq(why, "the peer sends nothing");
+    free(from.bytes);
+    free(to.bytes);
+}
+END_TEST
+
+/* What a hostile fetcher may ask: nothing outside the tile is read, never more than the credit is sent. */
+START_TEST(regions_outside_are_refused) {
+    static const Region outside[] = {
+        {{-1, 0, 0, 0}, {1, 1, 1, 1}},
+        {{0, 0, 0, 0}, {0, 1, 1, 1}},
+        {{0, 0, 0, 0}, {11, 1, 1, 1}},
+        {{10, 0, 0, 0}, {1, 1, 1, 1}},
+        {{5, 0, 0, 0}, {6, 1, 1, 1}},
+        {{0, 5, 0, 0}, {1, INT64_MAX, 1, 1}},
+        {{INT64_MIN, 0, 0, 0}, {INT64_MAX, 1, 1, 1}},
+        {{INT64_MAX, 0, 0, 0}, {1, 1, 1, 1}},
+    };
+    int64_t extent[4] = {10, 20};
+    Tile tile = tile_new(2, extent, 4, 0);
+    Serve *serve = serve_new();
+    ServeAction action;
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+        Fetch fetch = {.transfer = i, .credit = 1};
+        memcpy(fetch.origin, outside[i].origin, sizeof fetch.origin);
+        memcpy(fetch.extent, outside[i].extent, sizeof fetch.extent);
+        serve_fetch(serve, 1, &fetch, &tile.view, 0, 0);
+        ck_assert(serve_next(serve, &action));
+        ck_assert_int_eq(action.kind, SERVE_REFUSE);
+        ck_assert_int_eq(action.code, FETCH_BAD_REGION);
+        ck_assert(!serve_next(serve, &action));
+    }
+    Fetch beyond = {.transfer = 99, .extent = {10, 20, 1, 1}, .offset = 801, .credit = 1};
+    serve_fetch(serve, 1, &beyond, &tile.view, 0, 0);
+    ck_assert(serve_next(serve, &action));
+    ck_assert_int_eq(action.code, FETCH_BAD_REGION);
+    serve_free(serve);
+    free(tile.bytes);
+}
+END_TEST
+
+START_TEST(credit_bounds_what_is_sent) {
+    int64_t extent[4] = {(int64_t)WIRE_CHUNK_BYTES * 40};
+    Tile tile = tile_new(1, extent, 1, 0);
+    Serve *serve = serve_new();
+    ServeAction action;
+    Fetch fetch = {.transfer = 1, .extent = {extent[0], 1, 1, 1}, .credit = UINT32_MAX};
+    serve_fetch(serve, 1, &fetch, &tile.view, 0, 0);
+    int sent = 0;
+    while (serve_next(serve, &action))
+        sent++;
+    ck_assert_int_eq(sent, TRANSFER_CREDIT);
+    serve_credit(serve, 2, &(Credit){.transfer = 1, .credit = 5}, 0); /* another connection's */
+    ck_assert(!serve_next(serve, &action));
+    serve_credit(serve, 1, &(Credit){.transfer = 1, .credit = 3}, 0);
+    for (sent = 0; serve_next(serve, &action); sent++)
+        ck_assert_uint_eq(action.offset, (uint64_t)(TRANSFER_CREDIT + sent) * WIRE_CHUNK_BYTES);
+    ck_assert_int_eq(sent, 3);
+    serve_tick(serve, TRANSFER_GIVE_UP_MS + 1); /* nobody is heard: forgotten */
+    serve_credit(serve, 1, &(Credit){.transfer = 1, .credit = 3}, 0);
+    ck_assert(!serve_next(serve, &action));
+    serve_free(serve);
+    free(tile.bytes);
+}
+END_TEST
+
+START_TEST(a_flood_of_fetches_is_told_busy) {
+    int64_t extent[4] = {10};
+    Tile tile = tile_new(1, extent, 1, 0);
+    Serve *serve = serve_new();
+    ServeAction action;
+    for (uint64_t i = 0; i < TRANSFER_SERVED + 10; i++) {
+        Fetch fetch = {.transfer = i, .extent = {10, 1, 1, 1}, .credit = 0};
+        serve_fetch(serve, 1, &fetch, &tile.view, 0, 0);
+        bool refused = serve_next(serve, &action);
+        ck_assert(refused == (i >= TRANSFER_SERVED));
+        if (refused)
+            ck_assert_int_eq(action.code, FETCH_BUSY);
+    }
+    serve_free(serve);
+    free(tile.bytes);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("transfer");
+    TCase *cases = tcase_create("transfer");
+    tcase_set_timeout(cases, 60);
+    tcase_add_loop_test(cases, packing_is_row_major, 0, 40);
+    tcase_add_loop_test(cases, arrives_whole_over_a_bad_network, 0, 40);
+    tcase_add_loop_test(cases, a_refusal_ends_it, 0, sizeof endings / sizeof endings[0]);
+    tcase_add_test(cases, a_dead_peer_is_given_up);
+    tcase_add_test(cases, regions_outside_are_refused);
+    tcase_add_test(cases, credit_bounds_what_is_sent);
+    tcase_add_test(cases, a_flood_of_fetches_is_told_busy);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
