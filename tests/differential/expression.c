@@ -111,7 +111,7 @@ static const char *find_name(Generator *g, PhbDType type, Shape shape) {
 }
 
 static const char *position(Generator *g) {
-    static const char axes[] = "xyz";
+    const char *axes = g->rank == 1 ? "xxx" : g->rank == 2 ? "xyx" : "xyz"; /* those that stores begin at */
     if (!g->has_cluster && !g->in_fn && chance(g, 50))
         return text(g, "ctx.%s.%c", chance(g, 60) ? "block" : "grid", axes[below(g, 3)]);
     if (!g->has_cluster && !g->in_fn && chance(g, 20))
