@@ -43,6 +43,7 @@ fail() {
 
 # said FILE: each of its lines is in the messages.
 said() {
+    [ -e "$1" ] || return 1
     while read -r text; do
         grep -qF -- "$text" "$work/messages" || return 1
     done <"$1"
