@@ -168,7 +168,13 @@ static Shape smaller_shape(Generator *g, Shape shape) {
     }
 }
 
+static const char *reduction(Generator *g, PhbDType type, Shape shape, int depth);
+
 const char *loose_expression(Generator *g, PhbDType type, Shape shape, int depth) {
+    Shape smaller = smaller_shape(g, shape);
+    const char *reduced = depth > 0 && chance(g, 15) ? reduction(g, type, smaller, depth) : NULL;
+    if (reduced)
+        return reduced;
     return expression(g, type, chance(g, 40) ? smaller_shape(g, shape) : shape, depth);
 }
 
