@@ -34,12 +34,12 @@ static bool find_growth(const IrValue *value, const IrOp *loop, int64_t *growth)
     }
 }
 
-/* The axis of the tensor that axis `axis` of the loaded tile walks: of points and extents of 1 the leftmost drop. */
-static int tensor_axis(const IrOp *load, int axis) {
-    int rank = load->operands.items[0]->type->rank, to_drop = rank - load->results.items[0]->type->rank;
+/* The axis of the tensor that axis `axis` of the loaded or stored tile walks: of points and extents of 1 the leftmost drop. */
+static int tensor_axis(const IrOp *access, const Type *tile, int axis) {
+    int rank = access->operands.items[0]->type->rank, to_drop = rank - tile->rank;
     for (int k = 0; k < rank; k++) {
         int64_t extent = 1;
-        if (load->extent[k] && !dim_is_int(load->extent[k], &extent))
+        if (access->extent[k] && !dim_is_int(access->extent[k], &extent))
             return -1;
         if (extent == 1 && to_drop > 0)
             to_drop--;
@@ -57,7 +57,7 @@ static bool match_factor(const IrValue *value, int axis, const IrOp *loop, int64
     int64_t extent, growth;
     if (!load || load->kind != OP_LOAD || load->parent != loop->regions.items[0] || stored[load->operands.items[0]->index] || value->type->rank != 2)
         return false;
-    int along = tensor_axis(load, axis);
+    int along = tensor_axis(load, value->type, axis);
     if (along < 0 || !dim_is_int(value->type->dims[axis], &extent) || extent != step)
         return false;
     for (int k = 0; k < load->operands.items[0]->type->rank; k++)
@@ -180,16 +180,7 @@ static bool same_shape(const Type *a, const Type *b) {
 
 /* Does the store drop what lies beyond the edge that axis `along` of the load's tensor has at axis `axis` of the tile? */
 static bool store_drops(const IrOp *store, int axis, const IrOp *load, int along) {
-    int own = -1, rank = store->operands.items[0]->type->rank, to_drop = rank - 2;
-    for (int k = 0, at = axis; k < rank && own < 0; k++) {
-        int64_t extent = 1;
-        if (store->extent[k] && !dim_is_int(store->extent[k], &extent))
-            return false;
-        if (extent == 1 && to_drop > 0)
-            to_drop--;
-        else if (at-- == 0)
-            own = k;
-    }
+    int own = tensor_axis(store, store->operands.items[store->operands.count - 1]->type, axis);
     return own >= 0 && store->operands.items[1 + own] == load->operands.items[1 + along] &&
            store->operands.items[0]->type->dims[own] == load->operands.items[0]->type->dims[along];
 }
@@ -221,6 +212,6 @@ static bool value_drops(const IrBlock *block, const IrValue *value, int axis, co
 
 bool contraction_unseen(const IrKernel *kernel, const Contracted *contracted, int axis) {
     const IrOp *load = axis == 0 ? contracted->a : contracted->b;
-    int along = tensor_axis(load, axis == 0 || contracted->dot->kind == OP_DOT_T ? 0 : 1);
+    int along = tensor_axis(load, load->results.items[0]->type, axis == 0 || contracted->dot->kind == OP_DOT_T ? 0 : 1);
     return value_drops(kernel->body, contracted->loop->results.items[0], axis, load, along);
 }

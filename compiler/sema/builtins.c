@@ -172,7 +172,7 @@ static Builtin find_overload(Checker *checker, const Expr *call, Builtin first) 
     int count = call->args.count;
     const char *name = call->left->text, *text = builtin_table[first].text;
     int least = builtin_table[first].least, most = builtin_table[first].most;
-    for (int i = first; i < BUILTIN_COUNT; i++) {
+    for (int i = (int)first; i < BUILTIN_COUNT; i++) {
         const BuiltinInfo *row = &builtin_table[i];
         if (strcmp(row->text, text) != 0)
             continue;

@@ -251,9 +251,9 @@ void note_thread_use(Checker *checker, Span span);
 void check_thread_call(Checker *checker, Expr *call, Builtin builtin);
 /* any and all of a scalar, which has been checked. */
 void check_vote(Checker *checker, Expr *call, Builtin builtin);
-/* Of a kernel whose types are right: that arrive and wait alternate; that nothing varies more than it may. */
-void check_phases(Checker *checker);
-void check_uniformity(Checker *checker);
+/* Of a body whose types are right: that nothing varies more than it may; of a kernel's: that arrive and wait alternate. */
+void check_uniformity(Checker *checker, const Block *body);
+void check_phases(Checker *checker, const Block *body);
 
 /* ---- inline.c, copy.c: fns ---- */
 

@@ -341,6 +341,17 @@ static Expr *name_expr(Checker *checker, const char *text, Span span) {
     return expr;
 }
 
+/* Its arguments never vary. */
+static void check_uncalled_uniformity(Checker *checker, Expr *call) {
+    Stmt *stmt = NEW(checker->context->arena, Stmt);
+    Block block = {0};
+    stmt->kind = STMT_CALL;
+    stmt->value = call;
+    call->span = (Span){0}; /* there is none to show */
+    vec_push(checker->context->arena, &block, stmt);
+    check_uniformity(checker, &block);
+}
+
 /* A call with arguments of the types that the parameters spell. */
 static void check_uncalled(Checker *checker, FnState *state) {
     Context *context = checker->context;
@@ -368,6 +379,8 @@ static void check_uncalled(Checker *checker, FnState *state) {
     checker->is_repeated = false;
     if (is_sound)
         check_fn_call(checker, call, state);
+    if (call->kind == EXPR_INLINE)
+        check_uncalled_uniformity(checker, call);
     checker->is_repeated = true;
     scope_pop(checker);
     checker->is_repeated = false;

@@ -57,9 +57,9 @@ static CheckedKernel *check_kernel(Checker checker, const Decl *decl) {
     if (diag_error_count(context->diag) == errors)
         warn_edges(&checker);
     if (diag_error_count(context->diag) == errors)
-        check_uniformity(&checker);
+        check_uniformity(&checker, &decl->body);
     if (diag_error_count(context->diag) == errors)
-        check_phases(&checker);
+        check_phases(&checker, &decl->body);
     if (diag_error_count(context->diag) == errors && checker.thread_use.line)
         error_unsupported(&checker, checker.thread_use, "thread code is");
     scope_pop(&checker);

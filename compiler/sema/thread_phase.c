@@ -279,9 +279,9 @@ static void warn_write(const PhaseWalk *walk, const SharedWrite *write) {
     diag_note(diag, write->arrive, "the arrive is here");
 }
 
-void check_phases(Checker *checker) {
+void check_phases(Checker *checker, const Block *body) {
     PhaseWalk walk = {.checker = checker, .state = {.phase = PHASE_IDLE}};
-    walk_block(&walk, &checker->decl->body);
+    walk_block(&walk, body);
     if (is_open(&walk.state))
         diag_error(checker->context->diag, walk.state.arrive, "the kernel ends without a 'cluster_wait' after this");
     for (int i = 0; i < walk.writes.count; i++)

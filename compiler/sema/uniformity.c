@@ -16,8 +16,8 @@ typedef struct Walk {
     VEC(VarianceNode *) store_nodes;
     bool asks_thread; /* ctx.thread, ctx.lane, ctx.warp */
     /* the body that is walked: the kernel's or a fn's copy */
-    VarianceNode *result; /* what `return` assigns, or NULL */
-    Span call;            /* of the fn; line 0: none */
+    Symbol *result; /* what `return` assigns, or NULL */
+    Span call;      /* of the fn; line 0: none */
     Loop *loop;
     VarianceNode *returned, *jumped; /* how control varies after the returns so far; the jumps of the loop; NULL: like around them */
 } Walk;
@@ -73,11 +73,14 @@ static const char *quoted(Walk *walk, const char *text) {
     return arena_printf(walk->arena, "'%s'", text);
 }
 
+static void name_symbol(Walk *walk, Symbol *symbol, const char *text) {
+    symbol->node = variance_node(&walk->graph, text);
+    vec_push(walk->arena, &walk->symbols, symbol);
+}
+
 static VarianceNode *node_of(Walk *walk, Symbol *symbol) {
-    if (!symbol->node) {
-        symbol->node = variance_node(&walk->graph, quoted(walk, symbol->name));
-        vec_push(walk->arena, &walk->symbols, symbol);
-    }
+    if (!symbol->node)
+        name_symbol(walk, symbol, quoted(walk, symbol->name));
     return symbol->node;
 }
 
@@ -359,15 +362,8 @@ static void walk_loop(Walk *walk, const Stmt *stmt, VarianceNode *control) {
 
 /* What comes after the jump, on this way through the body and on the next ones, is reached by those alone that did not take it. */
 static void walk_return(Walk *walk, const Stmt *stmt, VarianceNode *control) {
-    if (stmt->value && walk->result) {
-        if (is_tile(stmt->value)) {
-            walk_expr(walk, stmt->value, control, walk->result);
-            check_control(walk, control, UNIFORM, "the return of a tile", stmt->span);
-        } else {
-            walk_expr(walk, stmt->value, control, walk->result);
-        }
-        variance_flow(&walk->graph, control, walk->result, FLOW_UNDER, stmt->span);
-    }
+    if (walk->result)
+        walk_assigned(walk, walk->result, stmt->value, control, stmt->span);
     for (Loop *loop = walk->loop; loop; loop = loop->outer)
         variance_flow(&walk->graph, control, loop->control, FLOW_RETURN, stmt->span);
     walk->returned = new_control(walk, walk->returned);
@@ -422,17 +418,13 @@ static void walk_block(Walk *walk, const Block *block, VarianceNode *control) {
     }
 }
 
-static VarianceNode *result_of(Walk *walk, Symbol *result) {
-    result->node = variance_node(&walk->graph, arena_printf(walk->arena, "the value of '%s'", result->name));
-    vec_push(walk->arena, &walk->symbols, result);
-    return result->node;
-}
-
 static void walk_inlined(Walk *walk, const Expr *call, VarianceNode *control) {
     Walk caller = *walk;
     const Inlined *inlined = call->inlined;
     walk_block(walk, &inlined->params, control);
-    walk->result = inlined->result ? result_of(walk, inlined->result) : NULL;
+    walk->result = inlined->result;
+    if (walk->result)
+        name_symbol(walk, walk->result, arena_printf(walk->arena, "the value of '%s'", walk->result->name));
     walk->call = call->span;
     walk->loop = NULL;
     walk->returned = walk->jumped = NULL;
@@ -444,9 +436,9 @@ static void walk_inlined(Walk *walk, const Expr *call, VarianceNode *control) {
     walk->jumped = caller.jumped;
 }
 
-void check_uniformity(Checker *checker) {
+void check_uniformity(Checker *checker, const Block *body) {
     Walk walk = {.graph = {.checker = checker}, .arena = checker->context->arena};
-    walk_block(&walk, &checker->decl->body, variance_node(&walk.graph, "control"));
+    walk_block(&walk, body, variance_node(&walk.graph, "control"));
     variance_solve(&walk.graph);
     for (int i = 0; i < walk.symbols.count; i++)
         walk.symbols.items[i]->variance = variance_of(walk.symbols.items[i]->node);

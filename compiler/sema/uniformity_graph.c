@@ -153,9 +153,15 @@ static void report(VarianceGraph *graph, const VarianceCheck *check) {
         diag_note(diag, check->call, "inlined here");
 }
 
-/* One message a mistake: whether this cause has been reported already. */
+static bool is_jump(const Flow *flow) {
+    return flow->kind == FLOW_RETURN || flow->kind == FLOW_BREAK || flow->kind == FLOW_CONTINUE;
+}
+
+/* One message a mistake: whether this cause, the condition or the operand's first step, has been reported already. */
 static bool is_reported(const VarianceCheck *check) {
     const Flow *flow = telling_flow(check->node);
+    while (flow && is_jump(flow))
+        flow = telling_flow(flow->from);
     if (!flow)
         return false;
     VarianceNode *cause = check->rule == RULE_OPERAND ? flow->from : flow->to;

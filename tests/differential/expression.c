@@ -111,7 +111,7 @@ static const char *find_name(Generator *g, PhbDType type, Shape shape) {
 }
 
 static const char *position(Generator *g) {
-    static const char axes[] = "xyz";
+    const char *axes = g->rank == 1 ? "xxx" : g->rank == 2 ? "xyx" : "xyz"; /* those that stores begin at */
     if (!g->has_cluster && !g->in_fn && chance(g, 50))
         return text(g, "ctx.%s.%c", chance(g, 60) ? "block" : "grid", axes[below(g, 3)]);
     if (!g->has_cluster && !g->in_fn && chance(g, 20))
@@ -168,7 +168,13 @@ static Shape smaller_shape(Generator *g, Shape shape) {
     }
 }
 
+static const char *reduction(Generator *g, PhbDType type, Shape shape, int depth);
+
 const char *loose_expression(Generator *g, PhbDType type, Shape shape, int depth) {
+    Shape smaller = smaller_shape(g, shape);
+    const char *reduced = depth > 0 && chance(g, 15) ? reduction(g, type, smaller, depth) : NULL;
+    if (reduced)
+        return reduced;
     return expression(g, type, chance(g, 40) ? smaller_shape(g, shape) : shape, depth);
 }
 

@@ -1,4 +1,4 @@
-/* differential PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--save=FOLDER]     fresh kernels
+/* differential PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--save=FOLDER] [--stop]     fresh kernels
  * differential PHOBOSC FOLDER --replay FILE..                                         saved ones
  * differential PHOBOSC FOLDER --print=SEED                                            one kernel's text */
 #include "tests/differential/differential.h"
@@ -14,6 +14,7 @@ typedef struct Run {
     Tools tools;
     uint64_t seed;
     int count, least, shrinks;
+    bool stop;        /* at the first failure */
     const char *save; /* a folder for the small texts of failures; NULL: none */
     Tally tally;
     Coverage coverage;
@@ -87,6 +88,10 @@ static void finish(Run *run, const char *text, Verdict verdict, Buffer *log) {
     if (is_failure(verdict))
         print_failure(run, text, verdict, log->data);
     buffer_free(log);
+    if (run->stop && is_failure(verdict)) {
+        printf("%s, after %d kernels\n", verdict_names[verdict], run->verdicts[VERDICT_SAME] + run->verdicts[VERDICT_UNDECIDED] + 1);
+        exit(1);
+    }
 }
 
 /* Compiles the texts together; where that fails, halves them until the guilty ones stand alone. Failures are shrunk after the others have run, since
@@ -223,6 +228,11 @@ int main(int argc, char **argv) {
         if (strcmp(argv[i], "--replay") == 0) {
             replay(&run, argv + i + 1, argc - i - 1);
             return failures(&run) > 0;
+        }
+        if (strcmp(argv[i], "--stop") == 0) {
+            run.stop = true;
+            run.shrinks = 0;
+            continue;
         }
         if (option(argv[i], "--print", &value))
             return print_kernel(&run, value);

@@ -143,8 +143,10 @@ static bool write_tensors(const Tools *tools, const Problem *problem, const File
 static void print_scalar(Buffer *job, PhbDType type, Number number) {
     if (dtype_is_float(type))
         buffer_printf(job, "%.17g", number.real);
-    else
+    else if (dtype_is_signed(type))
         buffer_printf(job, "%" PRId64, (int64_t)number.integer);
+    else
+        buffer_printf(job, "%" PRIu64, number.integer);
 }
 
 static bool write_job(const Problem *problem, const Setting *setting, const char *path) {

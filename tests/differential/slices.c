@@ -84,7 +84,9 @@ static const char *range_of(Generator *g, const Operand *operand, int axis, int6
         return ":";
     if (operand->is_literal[axis] && operand->extent[axis] > extent && chance(g, 30))
         return text(g, "%" PRId64 ":", operand->extent[axis] - extent);
-    if (operand->use[axis] != AXIS_ROW && operand->use[axis] != AXIS_COLUMN && chance(g, 10))
+    if (operand->use[axis] == AXIS_ROW || operand->use[axis] == AXIS_COLUMN)
+        return text(g, "%s :+ %s", start, operand->use[axis] == AXIS_ROW ? "TM" : "TN"); /* in the cluster reading no number will do */
+    if (chance(g, 10))
         return text(g, ":%s", extent_text(g, extent));
     if (chance(g, 20))
         return text(g, "%s : %s + %s", start, start, extent_text(g, extent));
@@ -124,13 +126,14 @@ const char *load(Generator *g, PhbDType type, Shape shape) {
 
 const char *own_subscripts(Generator *g, bool may_be_part, Shape *shape) {
     *shape = own_shape(g);
+    const char *columns = text(g, "col :+ %s", g->has_cluster ? "TN" : extent_text(g, g->tile[1]));
     if (g->rank == 1)
-        return text(g, "col :+ %s", extent_text(g, g->tile[1]));
+        return columns;
     const char *lead = g->rank == 2 ? "" : g->rank == 3 ? "ctx.block.z, " : "ctx.block.z, 1, ";
-    const char *rows = text(g, "row :+ %s", extent_text(g, g->tile[0]));
+    const char *rows = text(g, "row :+ %s", g->has_cluster ? "TM" : extent_text(g, g->tile[0]));
     if (may_be_part && !g->has_cluster && g->rank == 2 && chance(g, 40)) { /* one row of the own tile */
         rows = text(g, "row + %d", below(g, (int)g->tile[0]));
         shape->extent[0] = 1;
     }
-    return text(g, "%s%s, col :+ %s", lead, rows, extent_text(g, g->tile[1]));
+    return text(g, "%s%s, %s", lead, rows, columns);
 }

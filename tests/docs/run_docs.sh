@@ -43,6 +43,7 @@ fail() {
 
 # said FILE: each of its lines is in the messages.
 said() {
+    [ -e "$1" ] || return 1
     while read -r text; do
         grep -qF -- "$text" "$work/messages" || return 1
     done <"$1"
@@ -58,9 +59,10 @@ for block in "$work"/[0-9][0-9][0-9].*; do
     *.line) continue ;;
     *.phb*) count=$((count + 1)) ;;
     esac
-    stem=${block%%.[a-z]*}
-    line=$(cat "$stem.line")
-    next=$(printf '%s/%03d.text' "$work" $((1$(basename "$stem") - 999)))
+    number=$(basename "$block")
+    number=${number%%.*}
+    line=$(cat "$work/$number.line")
+    next=$(printf '%s/%03d.text' "$work" $((1$number - 999)))
     case $block in
     *.phb)
         rm -f "$work/example"

@@ -236,7 +236,12 @@ static const CpuLevel levels[] = {
 };
 
 static bool level_runs(int level) {
-    return level == 0 ? __builtin_cpu_supports("x86-64-v2") : level == 1 ? __builtin_cpu_supports("x86-64-v3") : __builtin_cpu_supports("x86-64-v4");
+    if (level == 0)
+        return __builtin_cpu_supports("sse4.2");
+    if (level == 1)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
 }
 
 static const Shape shapes[] = {
