@@ -1,4 +1,5 @@
 /* What a watcher sees: a bar on a terminal, lines elsewhere, JSON for programs, nothing where nothing is wanted. */
+#define _GNU_SOURCE /* posix_openpt */
 #include "runtime/progress.h"
 
 #include <check.h>
