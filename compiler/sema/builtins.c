@@ -280,9 +280,6 @@ void check_call(Checker *checker, Expr *call) {
             check_args(checker, call);
         else
             check_builtin(checker, call, builtin);
-    } else if (find_decl(checker->ast, callee->text, true)) {
-        diag_error(diag, callee->span, "'%s' is a kernel; only a fn is called", callee->text);
-        check_args(checker, call);
     } else {
         error_unknown_function(checker, callee);
         check_args(checker, call);
