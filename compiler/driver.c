@@ -152,7 +152,9 @@ static const struct {
 } passes[IR_PASS_COUNT] = {
     [PASS_LOWER] = {"lower", NULL},
     [PASS_FOLD] = {"fold", ir_fold},
+    [PASS_CONTROL] = {"control", ir_control},
     [PASS_CSE] = {"cse", ir_cse},
+    [PASS_LICM] = {"licm", ir_licm},
     [PASS_DCE] = {"dce", ir_dce},
 };
 
@@ -183,6 +185,8 @@ static void optimise_variants(Compilation *c, const ClusterProgram *program) {
             IrModule module = {.file = program->file};
             vec_push(c->context.arena, &module.kernels, kernel->variants.items[v].kernel);
             optimise(c, &module);
+            if (contraction_isolate(&c->context, kernel->variants.items[v].kernel))
+                optimise(c, &module);
         }
     }
 }

@@ -32,7 +32,9 @@ typedef enum EmitKind {
 #define IR_PASSES(X)                                                                                                                                 \
     X(LOWER, "lower")                                                                                                                                \
     X(FOLD, "fold")                                                                                                                                  \
+    X(CONTROL, "control")                                                                                                                            \
     X(CSE, "cse")                                                                                                                                    \
+    X(LICM, "licm")                                                                                                                                  \
     X(DCE, "dce")
 
 typedef enum IrPass {

@@ -84,7 +84,9 @@ bool source_read(Arena *arena, const char *path, Source *source, char **error);
     X(PRECEDENCE, "precedence", 1, "an expression such as 'a & b == 0' that parses as in C")             \
     X(EDGE, "edge", 1, "an unmasked edge slice, filled with 0, that reaches exp, log, / or a max or min") \
     X(SUPER, "super", 1, "a stored value that depends on ctx.super or ctx.supers")                       \
-    X(UNUSED, "unused", 1, "a variable or parameter that nothing reads")
+    X(UNUSED, "unused", 1, "a variable or parameter that nothing reads")                                 \
+    X(ONCE, "once", 1, "an atomic or compound store that happens once per CTA beside code of each thread") \
+    X(PUBLISH, "publish", 1, "a write to shared memory that comes after the arrive which would publish it")
 
 typedef enum WarningKind {
 #define X(id, name, on, what) WARN_##id,

@@ -44,7 +44,7 @@ static LLVMValueRef bf16_expand(Emitter *e, LLVMValueRef bits) {
  */
 static LLVMValueRef f16_compress(Emitter *e, LLVMValueRef value) {
     LLVMBuilderRef builder = e->builder;
-    if (e->has_f16c)
+    if (e->level->has_f16c)
         return LLVMBuildBitCast(builder, LLVMBuildFPTrunc(builder, value, e->f16, ""), e->i16, "");
     LLVMValueRef bits = bits_of(e, value);
     LLVMValueRef sign = LLVMBuildAnd(builder, LLVMBuildLShr(builder, bits, int_const(e, 16), ""), int_const(e, 0x8000), "");
@@ -69,7 +69,7 @@ static LLVMValueRef f16_compress(Emitter *e, LLVMValueRef value) {
 /* Without F16C. Subnormals: the mantissa as an integer times 2^-24 is exact. */
 static LLVMValueRef f16_expand(Emitter *e, LLVMValueRef stored) {
     LLVMBuilderRef builder = e->builder;
-    if (e->has_f16c)
+    if (e->level->has_f16c)
         return LLVMBuildFPExt(builder, LLVMBuildBitCast(builder, stored, e->f16, ""), e->f32, "");
     LLVMValueRef bits = LLVMBuildZExt(builder, stored, e->i32, "");
     LLVMValueRef sign = LLVMBuildShl(builder, LLVMBuildAnd(builder, bits, int_const(e, 0x8000), ""), int_const(e, 16), "");

@@ -11,6 +11,14 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/Target.h>
 
+/* A CPU level as LLVM knows it. */
+typedef struct CpuLevel {
+    const char *name, *cpu, *features;
+    bool has_f16c;    /* converts f16 by instructions */
+    bool has_fma;
+    int vector_bytes; /* of the widest registers */
+} CpuLevel;
+
 typedef struct Emitter {
     Context *context;
     LLVMContextRef llvm;
@@ -18,7 +26,7 @@ typedef struct Emitter {
     LLVMBuilderRef builder;
     LLVMTargetDataRef layout;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
-    bool has_f16c;                   /* the level under construction converts f16 by instructions */
+    const CpuLevel *level;           /* under construction */
     bool fastmath;                   /* the kernel under construction */
     LLVMValueRef fmod_f32, fmod_f64; /* internal functions, made on first use */
     int next_global;                 /* numbers the private constants */
@@ -34,8 +42,14 @@ LLVMValueRef value_const(Emitter *e, PhbDType dtype, uint64_t bits);
 /* From the value's bits zero-extended to 64, as launches and constants carry scalars. */
 LLVMValueRef value_from_bits(Emitter *e, PhbDType dtype, LLVMValueRef bits);
 
-/* An element-wise op on operands of type `dtype`; comparisons give i1. b is not read where the op has one operand. */
-LLVMValueRef emit_element_op(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b);
+/* An element-wise op of one operand type, `dtype`; comparisons give i1. Operands that the op has not are not read. */
+LLVMValueRef emit_element_op(Emitter *e, OpKind kind, PhbDType dtype, const LLVMValueRef operands[3]);
+/* What one element of an element-wise op, a conversion or a selection gives. */
+LLVMValueRef emit_element(Emitter *e, const IrOp *op, const LLVMValueRef operands[3]);
+LLVMValueRef emit_float_extreme(Emitter *e, bool is_max, LLVMValueRef a, LLVMValueRef b); /* of f32 or f64, vectors too */
+LLVMValueRef emit_int_extreme(Emitter *e, bool is_max, bool is_signed, LLVMValueRef a, LLVMValueRef b);
+/* An intrinsic that is overloaded on the type of its first argument alone, which is the result's. */
+LLVMValueRef emit_intrinsic(Emitter *e, const char *name, LLVMValueRef const *arguments, int count);
 LLVMValueRef emit_int_const(const Emitter *e, int64_t value); /* i64 */
 
 /* ---- convert.c: LANGUAGE.md 3 ---- */
@@ -49,6 +63,16 @@ LLVMValueRef emit_half_compress(Emitter *e, PhbDType dtype, LLVMValueRef value);
 
 LLVMValueRef emit_fmod(Emitter *e, LLVMTypeRef type, LLVMValueRef a, LLVMValueRef b); /* f32 or f64, exact */
 
+/* ---- maths.c ---- */
+
+/* The functions of LANGUAGE.md 5 on floats: exp to cos, pow, sqrt, rsqrt, floor, ceil, round, trunc. Branch-free, no calls, <= 4 ulp, the same bits at
+ * every level with fma. f16 and bf16 are computed in f32, and the caller rounds. b is read by pow alone. */
+LLVMValueRef emit_maths(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b);
+
+/* ---- fma.c ---- */
+
+LLVMValueRef emit_fma(Emitter *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c); /* f32 or f64, rounded once */
+
 /* ---- loop.c: counted loops ---- */
 
 typedef struct Loop {
@@ -58,13 +82,20 @@ typedef struct Loop {
 
 typedef enum LoopShape {
     LOOP_PLAIN,
+    LOOP_UNROLLED, /* four times; not vectorised, its body is of vectors */
     LOOP_SCALAR, /* neither vectorised nor unrolled: it runs a few times, if at all */
 } LoopShape;
 
 /* for (index = first; index < last; index++), signed. The builder is left in the body; loop_end closes it and leaves the builder behind the loop. */
 Loop loop_begin(Emitter *e, LLVMValueRef first, LLVMValueRef last);
 void loop_end(Emitter *e, Loop *loop, LoopShape shape);
+/* Branches back to `header`, whose phis are the caller's; the builder stays. */
+void loop_close(Emitter *e, LLVMBasicBlockRef header, LoopShape shape);
 LLVMBasicBlockRef block_append(Emitter *e, const char *name); /* in the function the builder is in */
+
+/* ---- llvm.c ---- */
+
+void function_set_level(Emitter *e, LLVMValueRef function); /* compiles it for e->level */
 
 /* ---- program.c ---- */
 

@@ -61,17 +61,18 @@ static void emitter_fini(Emitter *e) {
 
 /* ---- CPU levels ---- */
 
-typedef struct Level {
-    const char *cpu, *features; /* LLVM's */
-    bool has_f16c;
-} Level;
-
-static Level find_level(Context *context, const char *name) {
-    if (strcmp(name, "native") != 0)
-        return (Level){.cpu = name, .features = "", .has_f16c = strcmp(name, "x86-64-v2") != 0};
+static CpuLevel *find_level(Context *context, const char *name) {
+    CpuLevel *level = NEW(context->arena, CpuLevel);
+    if (strcmp(name, "native") != 0) {
+        bool first = strcmp(name, "x86-64-v2") == 0;
+        *level = (CpuLevel){name, name, "", !first, !first, first ? 16 : strcmp(name, "x86-64-v3") == 0 ? 32 : 64};
+        return level;
+    }
     char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
-    Level level = {.cpu = arena_printf(context->arena, "%s", cpu), .features = arena_printf(context->arena, "%s", features)};
-    level.has_f16c = strstr(features, "+f16c") != NULL;
+    *level = (CpuLevel){.name = name, .cpu = arena_printf(context->arena, "%s", cpu), .features = arena_printf(context->arena, "%s", features)};
+    level->has_f16c = strstr(features, "+f16c") != NULL;
+    level->has_fma = strstr(features, "+fma") != NULL;
+    level->vector_bytes = strstr(features, "+avx512vl") ? 64 : strstr(features, "+avx2") ? 32 : 16;
     LLVMDisposeMessage(cpu);
     LLVMDisposeMessage(features);
     return level;
@@ -82,10 +83,10 @@ static void set_attribute(Emitter *e, LLVMValueRef function, const char *key, co
     LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, attribute);
 }
 
-static void set_level(Emitter *e, LLVMValueRef function, const Level *level) {
-    set_attribute(e, function, "target-cpu", level->cpu);
-    if (*level->features)
-        set_attribute(e, function, "target-features", level->features);
+void function_set_level(Emitter *e, LLVMValueRef function) {
+    set_attribute(e, function, "target-cpu", e->level->cpu);
+    if (*e->level->features)
+        set_attribute(e, function, "target-features", e->level->features);
     unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", sizeof "nounwind" - 1);
     LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->llvm, nounwind, 0));
 }
@@ -99,11 +100,10 @@ static bool emit_variant(Emitter *e, const LeafVariant *variant, int number, con
     code->scratch = plan->scratch;
     code->functions = NEW_ARRAY(e->context->arena, LLVMValueRef, options->level_count);
     for (int i = 0; i < options->level_count; i++) {
-        Level level = find_level(e->context, options->levels[i]);
-        e->has_f16c = level.has_f16c;
+        e->level = find_level(e->context, options->levels[i]);
         const char *name = arena_printf(e->context->arena, "%s.%d.%s", variant->kernel->signature.name, number, options->levels[i]);
         code->functions[i] = host_leaf(e, variant->kernel, plan, name);
-        set_level(e, code->functions[i], &level);
+        function_set_level(e, code->functions[i]);
     }
     return true;
 }

@@ -30,20 +30,26 @@ static LLVMMetadataRef flag(Emitter *e, const char *name, LLVMValueRef value) {
 }
 
 /* A loop's metadata names itself first, which makes it distinct. */
-static void keep_scalar(Emitter *e, LLVMValueRef branch) {
+static void shape_loop(Emitter *e, LLVMValueRef branch, LoopShape shape) {
     LLVMMetadataRef self = LLVMTemporaryMDNode(e->llvm, NULL, 0);
-    LLVMMetadataRef items[3] = {self, flag(e, "llvm.loop.vectorize.enable", LLVMConstNull(e->i1)), flag(e, "llvm.loop.unroll.disable", NULL)};
+    LLVMMetadataRef unroll =
+        shape == LOOP_UNROLLED ? flag(e, "llvm.loop.unroll.count", LLVMConstInt(e->i32, 4, false)) : flag(e, "llvm.loop.unroll.disable", NULL);
+    LLVMMetadataRef items[3] = {self, flag(e, "llvm.loop.vectorize.enable", LLVMConstNull(e->i1)), unroll};
     LLVMMetadataRef node = LLVMMDNodeInContext2(e->llvm, items, 3);
     LLVMMetadataReplaceAllUsesWith(self, node);
     LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->llvm, "llvm.loop", sizeof "llvm.loop" - 1), LLVMMetadataAsValue(e->llvm, node));
 }
 
+void loop_close(Emitter *e, LLVMBasicBlockRef header, LoopShape shape) {
+    LLVMValueRef branch = LLVMBuildBr(e->builder, header);
+    if (shape != LOOP_PLAIN)
+        shape_loop(e, branch, shape);
+}
+
 void loop_end(Emitter *e, Loop *loop, LoopShape shape) {
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->builder);
     LLVMValueRef next = LLVMBuildNSWAdd(e->builder, loop->index, LLVMConstInt(e->i64, 1, false), "");
-    LLVMValueRef branch = LLVMBuildBr(e->builder, loop->header);
     LLVMAddIncoming(loop->index, &next, &latch, 1);
-    if (shape == LOOP_SCALAR)
-        keep_scalar(e, branch);
+    loop_close(e, loop->header, shape);
     LLVMPositionBuilderAtEnd(e->builder, loop->exit);
 }

@@ -2,6 +2,7 @@
 #include "compiler/codegen/emit.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 LLVMTypeRef value_type(const Emitter *e, PhbDType dtype) {
     switch (dtype) {
@@ -109,9 +110,46 @@ static LLVMValueRef emit_shift(Emitter *e, bool left, bool is_signed, LLVMValueR
     return LLVMBuildSelect(e->builder, in_width, shifted, LLVMConstNull(type), "");
 }
 
+LLVMValueRef emit_intrinsic(Emitter *e, const char *name, LLVMValueRef const *arguments, int count) {
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    LLVMTypeRef type = LLVMTypeOf(arguments[0]), parameters[3];
+    for (int i = 0; i < count; i++)
+        parameters[i] = LLVMTypeOf(arguments[i]);
+    LLVMValueRef function = LLVMGetIntrinsicDeclaration(e->module, id, &type, 1);
+    return LLVMBuildCall2(
+        e->builder, LLVMFunctionType(type, parameters, (unsigned)count, false), function, (LLVMValueRef *)arguments, (unsigned)count, "");
+}
+
+/* The number if one is NaN, -0 < +0. Equal numbers have equal bits unless they are zeros: of those, `and` finds the larger, `or` the smaller. Works
+ * on vectors, too. */
+LLVMValueRef emit_float_extreme(Emitter *e, bool is_max, LLVMValueRef a, LLVMValueRef b) {
+    LLVMBuilderRef builder = e->builder;
+    LLVMTypeRef type = LLVMTypeOf(a), bits = LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;
+    bits = bits == e->f32 ? e->i32 : e->i64;
+    if (LLVMGetTypeKind(type) == LLVMVectorTypeKind)
+        bits = LLVMVectorType(bits, LLVMGetVectorSize(type));
+    LLVMValueRef a_bits = LLVMBuildBitCast(builder, a, bits, ""), b_bits = LLVMBuildBitCast(builder, b, bits, "");
+    LLVMValueRef zero = is_max ? LLVMBuildAnd(builder, a_bits, b_bits, "") : LLVMBuildOr(builder, a_bits, b_bits, "");
+    LLVMValueRef larger = LLVMBuildFCmp(builder, is_max ? LLVMRealOGT : LLVMRealOLT, a, b, "");
+    LLVMValueRef result = LLVMBuildSelect(builder, larger, a, b, "");
+    result = LLVMBuildSelect(builder, LLVMBuildFCmp(builder, LLVMRealOEQ, a, b, ""), LLVMBuildBitCast(builder, zero, type, ""), result, "");
+    return LLVMBuildSelect(builder, LLVMBuildFCmp(builder, LLVMRealUNO, b, b, ""), a, result, "");
+}
+
+LLVMValueRef emit_int_extreme(Emitter *e, bool is_max, bool is_signed, LLVMValueRef a, LLVMValueRef b) {
+    LLVMIntPredicate predicate = is_max ? (is_signed ? LLVMIntSGT : LLVMIntUGT) : (is_signed ? LLVMIntSLT : LLVMIntULT);
+    return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, predicate, a, b, ""), a, b, "");
+}
+
+static void allow_fast(const Emitter *e, LLVMValueRef result) {
+    if (e->fastmath && LLVMCanValueUseFastMathFlags(result))
+        LLVMSetFastMathFlags(result,
+            LLVMFastMathAllowReassoc | LLVMFastMathAllowContract | LLVMFastMathAllowReciprocal | LLVMFastMathNoSignedZeros | LLVMFastMathApproxFunc);
+}
+
 /* f32 arithmetic on f16 and bf16 values, rounded again, equals theirs: f32 has more than twice their digits and two. */
-static LLVMValueRef emit_float_op(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b) {
-    LLVMValueRef result;
+static LLVMValueRef emit_float_op(Emitter *e, OpKind kind, PhbDType dtype, const LLVMValueRef operands[3]) {
+    LLVMValueRef a = operands[0], b = operands[1], result;
     switch (kind) {
     case OP_ADD:
         result = LLVMBuildFAdd(e->builder, a, b, "");
@@ -125,19 +163,23 @@ static LLVMValueRef emit_float_op(Emitter *e, OpKind kind, PhbDType dtype, LLVMV
     case OP_DIV:
         result = LLVMBuildFDiv(e->builder, a, b, "");
         break;
+    case OP_FMA:
+        result = emit_fma(e, a, b, operands[2]);
+        break;
     case OP_REM:
         return emit_fmod(e, LLVMTypeOf(a), a, b);
     case OP_NEG:
         return LLVMBuildFNeg(e->builder, a, "");
+    case OP_ABS:
+        return emit_intrinsic(e, "llvm.fabs", operands, 1);
+    case OP_MIN:
+    case OP_MAX:
+        return emit_float_extreme(e, kind == OP_MAX, a, b);
     default:
-        abort();
+        result = emit_maths(e, kind, dtype, a, b);
     }
-    if (dtype == PHB_F16 || dtype == PHB_BF16)
-        return emit_half_round(e, dtype, result);
-    if (e->fastmath && LLVMCanValueUseFastMathFlags(result))
-        LLVMSetFastMathFlags(result,
-            LLVMFastMathAllowReassoc | LLVMFastMathAllowContract | LLVMFastMathAllowReciprocal | LLVMFastMathNoSignedZeros | LLVMFastMathApproxFunc);
-    return result;
+    allow_fast(e, result);
+    return dtype == PHB_F16 || dtype == PHB_BF16 ? emit_half_round(e, dtype, result) : result;
 }
 
 static LLVMValueRef emit_int_op(Emitter *e, OpKind kind, bool is_signed, LLVMValueRef a, LLVMValueRef b) {
@@ -165,6 +207,17 @@ static LLVMValueRef emit_int_op(Emitter *e, OpKind kind, bool is_signed, LLVMVal
         return LLVMBuildNeg(builder, a, "");
     case OP_NOT:
         return LLVMBuildNot(builder, a, "");
+    case OP_MIN:
+    case OP_MAX:
+        return emit_int_extreme(e, kind == OP_MAX, is_signed, a, b);
+    case OP_ABS:
+        return is_signed ? emit_int_extreme(e, true, true, a, LLVMBuildNeg(builder, a, "")) : a;
+    case OP_POPCOUNT:
+        return emit_intrinsic(e, "llvm.ctpop", &a, 1);
+    case OP_CLZ: {
+        LLVMValueRef arguments[2] = {a, LLVMConstNull(e->i1)};
+        return emit_intrinsic(e, "llvm.ctlz", arguments, 2);
+    }
     default:
         abort();
     }
@@ -188,10 +241,29 @@ static LLVMValueRef emit_compare(Emitter *e, OpKind kind, PhbDType dtype, LLVMVa
     }
 }
 
-LLVMValueRef emit_element_op(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef emit_element_op(Emitter *e, OpKind kind, PhbDType dtype, const LLVMValueRef operands[3]) {
     if (op_info[kind].traits & TRAIT_COMPARE)
-        return emit_compare(e, kind, dtype, a, b);
+        return emit_compare(e, kind, dtype, operands[0], operands[1]);
     if (dtype_is_float(dtype))
-        return emit_float_op(e, kind, dtype, a, b);
-    return emit_int_op(e, kind, dtype_is_int(dtype) && dtype_is_signed(dtype), a, b);
+        return emit_float_op(e, kind, dtype, operands);
+    return emit_int_op(e, kind, dtype_is_int(dtype) && dtype_is_signed(dtype), operands[0], operands[1]);
+}
+
+static LLVMValueRef emit_bitcast(Emitter *e, PhbDType from, PhbDType to, LLVMValueRef value) {
+    LLVMValueRef stored = LLVMBuildBitCast(e->builder, value_to_memory(e, from, value), memory_type(e, to), "");
+    return value_from_memory(e, to, stored);
+}
+
+LLVMValueRef emit_element(Emitter *e, const IrOp *op, const LLVMValueRef operands[3]) {
+    PhbDType from = op->operands.items[0]->type->scalar, to = op->results.items[0]->type->scalar;
+    switch (op->kind) {
+    case OP_CONVERT:
+        return emit_convert(e, from, to, operands[0]);
+    case OP_BITCAST:
+        return emit_bitcast(e, from, to, operands[0]);
+    case OP_SELECT:
+        return LLVMBuildSelect(e->builder, operands[0], operands[1], operands[2], "");
+    default:
+        return emit_element_op(e, op->kind, from, operands);
+    }
 }

@@ -7,6 +7,38 @@ const OpInfo op_info[OP_COUNT] = {
 #undef OP
 };
 
+int ir_region_count(OpKind kind) {
+    return kind == OP_FOR ? 1 : kind == OP_WHILE || kind == OP_IF ? 2 : 0;
+}
+
+const char *ir_region_word(OpKind kind, int region) {
+    static const char *const words[][2] = {{"do", NULL}, {"test", "do"}, {"then", "else"}};
+    return words[kind == OP_FOR ? 0 : kind == OP_WHILE ? 1 : 2][region];
+}
+
+int ir_first_carried(const IrOp *op) {
+    return op->kind == OP_FOR ? 3 : 0;
+}
+
+bool ir_is_param(const IrValue *value) {
+    return !value->def && !value->block->owner;
+}
+
+bool ir_is_inside(const IrValue *value, const IrOp *op) {
+    const IrBlock *block = value->def ? value->def->parent : value->block;
+    while (block->owner && block->owner != op)
+        block = block->owner->parent;
+    return block->owner == op;
+}
+
+void ir_mark_stored(const IrOp *op, bool *stored) {
+    if (op_info[op->kind].traits & TRAIT_WRITES)
+        stored[op->operands.items[0]->index] = true;
+    for (int i = 0; i < op->regions.count; i++)
+        for (const IrOp *inner = op->regions.items[i]->first; inner; inner = inner->next)
+            ir_mark_stored(inner, stored);
+}
+
 IrOp *ir_append(Context *context, IrBlock *block, OpKind kind, Span span, IrValue *const *operands, int operand_count,
     const Type *const *result_types, int result_count) {
     Arena *arena = context->arena;
@@ -44,6 +76,12 @@ IrBlock *ir_block_new(Context *context, IrOp *owner) {
     return block;
 }
 
+IrBlock *ir_region_new(Context *context, IrOp *op) {
+    IrBlock *block = ir_block_new(context, op);
+    vec_push(context->arena, &op->regions, block);
+    return block;
+}
+
 IrValue *ir_block_arg(Context *context, IrBlock *block, const Type *type, const char *name) {
     IrValue *value = NEW(context->arena, IrValue);
     *value = (IrValue){.type = type, .block = block, .index = block->args.count, .name = name};
@@ -68,23 +106,23 @@ void ir_remove(IrOp *op) {
     op->parent = NULL;
 }
 
-static void replace_in_block(IrBlock *block, const IrValue *from, IrValue *to) {
+void ir_replace_uses_in(IrBlock *block, const IrValue *from, IrValue *to) {
     for (IrOp *op = block->first; op; op = op->next) {
         for (int i = 0; i < op->operands.count; i++)
             if (op->operands.items[i] == from)
                 op->operands.items[i] = to;
         for (int i = 0; i < op->regions.count; i++)
-            replace_in_block(op->regions.items[i], from, to);
+            ir_replace_uses_in(op->regions.items[i], from, to);
     }
 }
 
 void ir_replace_uses(IrKernel *kernel, IrValue *from, IrValue *to) {
-    replace_in_block(kernel->body, from, to);
+    ir_replace_uses_in(kernel->body, from, to);
 }
 
 static int number_block(IrBlock *block, int next) {
     for (int i = 0; i < block->args.count; i++)
-        if (!block->args.items[i]->name)
+        if (!ir_is_param(block->args.items[i]))
             block->args.items[i]->id = next++;
     for (IrOp *op = block->first; op; op = op->next) {
         for (int i = 0; i < op->results.count; i++)

@@ -1,20 +1,25 @@
 /* Common subexpressions. Requires a sound kernel and leaves one: of pure ops that compute the same, and of loads of one slice with no store to the
- * tensor between them, the first stays. Tensors never alias. */
+ * tensor between them, the first stays, where it is seen from the other. Tensors never alias. */
 #include "compiler/ir/ir.h"
 
 #include <string.h>
 
 typedef struct Cse {
+    Arena *arena;
     IrValue **forward; /* by id: the earlier value that a removed one has become */
-    IrOp **slots;      /* ops seen; open addressing, at most half full */
+    IrOp **slots;      /* ops in sight; open addressing, at most half full */
     size_t capacity;
-    int *stores;   /* to each parameter, so far */
-    int *versions; /* by id of a load's result: stores to its tensor before it */
+    size_t *used; /* slots, in the order in which they were filled */
+    int used_count;
+    int *states; /* of each parameter: another number after every store */
+    int clock;   /* the last such number */
+    int param_count;
+    int *versions; /* by id of a load's result: the state that it reads */
 } Cse;
 
 /* Small numbers that tell values apart the same way in every run: parameters below 0. */
 static int value_key(const IrValue *value) {
-    return value->def ? value->id : -1 - value->index;
+    return ir_is_param(value) ? -1 - value->index : value->id;
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
@@ -51,8 +56,10 @@ static IrOp *find_or_add(Cse *cse, IrOp *op) {
     while (cse->slots[at] && !same_op(cse, cse->slots[at], op))
         at = (at + 1) & (cse->capacity - 1);
     IrOp *found = cse->slots[at];
-    if (!found)
+    if (!found) {
         cse->slots[at] = op;
+        cse->used[cse->used_count++] = at;
+    }
     return found;
 }
 
@@ -67,6 +74,31 @@ static bool order_operands(IrOp *op) {
     return true;
 }
 
+static bool visit_block(Cse *cse, IrBlock *block);
+
+static void store_to(Cse *cse, const bool *stored) {
+    for (int i = 0; i < cse->param_count; i++)
+        if (stored[i])
+            cse->states[i] = ++cse->clock;
+}
+
+/* An iteration may see what another one stored, an `else` not what its `then` did. */
+static bool visit_regions(Cse *cse, IrOp *op) {
+    bool *stored = NEW_ARRAY(cse->arena, bool, cse->param_count + 1), changed = false;
+    int *before = NEW_ARRAY(cse->arena, int, cse->param_count + 1);
+    ir_mark_stored(op, stored);
+    if (op->kind != OP_IF)
+        store_to(cse, stored);
+    memcpy(before, cse->states, sizeof *before * (size_t)cse->param_count);
+    for (int i = 0; i < op->regions.count; i++) {
+        if (op->kind == OP_IF)
+            memcpy(cse->states, before, sizeof *before * (size_t)cse->param_count);
+        changed |= visit_block(cse, op->regions.items[i]);
+    }
+    store_to(cse, stored);
+    return changed;
+}
+
 static bool visit(Cse *cse, IrOp *op) {
     unsigned traits = op_info[op->kind].traits;
     for (int i = 0; i < op->operands.count; i++) {
@@ -74,12 +106,14 @@ static bool visit(Cse *cse, IrOp *op) {
         if (operand->def && cse->forward[operand->id])
             op->operands.items[i] = cse->forward[operand->id];
     }
+    if (traits & TRAIT_REGIONS)
+        return visit_regions(cse, op);
     if (traits & TRAIT_WRITES)
-        cse->stores[op->operands.items[0]->index]++;
+        cse->states[op->operands.items[0]->index] = ++cse->clock;
     if (op->results.count != 1 || !(traits & (TRAIT_PURE | TRAIT_READS)))
         return false;
     if (traits & TRAIT_READS)
-        cse->versions[op->results.items[0]->id] = cse->stores[op->operands.items[0]->index];
+        cse->versions[op->results.items[0]->id] = cse->states[op->operands.items[0]->index];
     bool changed = order_operands(op);
     IrOp *same = find_or_add(cse, op);
     if (!same)
@@ -89,20 +123,29 @@ static bool visit(Cse *cse, IrOp *op) {
     return true;
 }
 
+/* What the block computes is out of sight after it. Slots are emptied in the reverse order of filling, which leaves the table as it was before. */
+static bool visit_block(Cse *cse, IrBlock *block) {
+    int used_before = cse->used_count;
+    bool changed = false;
+    for (IrOp *op = block->first, *next; op; op = next) {
+        next = op->next;
+        changed |= visit(cse, op);
+    }
+    while (cse->used_count > used_before)
+        cse->slots[cse->used[--cse->used_count]] = NULL;
+    return changed;
+}
+
 bool ir_cse(Context *context, IrKernel *kernel) {
     Arena *arena = context->arena;
     int value_count = ir_number(kernel);
-    Cse cse = {.capacity = 64};
+    Cse cse = {.arena = arena, .capacity = 64, .param_count = kernel->body->args.count};
     while (cse.capacity < 2 * (size_t)value_count)
         cse.capacity *= 2;
     cse.slots = NEW_ARRAY(arena, IrOp *, cse.capacity);
+    cse.used = NEW_ARRAY(arena, size_t, value_count + 1);
     cse.forward = NEW_ARRAY(arena, IrValue *, value_count);
     cse.versions = NEW_ARRAY(arena, int, value_count);
-    cse.stores = NEW_ARRAY(arena, int, kernel->body->args.count);
-    bool changed = false;
-    for (IrOp *op = kernel->body->first, *next; op; op = next) {
-        next = op->next;
-        changed |= visit(&cse, op);
-    }
-    return changed;
+    cse.states = NEW_ARRAY(arena, int, cse.param_count + 1);
+    return visit_block(&cse, kernel->body);
 }

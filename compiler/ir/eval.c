@@ -36,7 +36,13 @@ static uint64_t shift(OpKind kind, PhbDType dtype, uint64_t a, uint64_t distance
     return beyond ? 0 : a >> distance;
 }
 
+static uint64_t leading_zeros(PhbDType dtype, uint64_t bits) {
+    int width = dtype_bits(dtype);
+    return bits == 0 ? (uint64_t)width : (uint64_t)(__builtin_clzll(bits) - (64 - width));
+}
+
 static bool eval_int(OpKind kind, PhbDType dtype, uint64_t a, uint64_t b, uint64_t *result) {
+    uint64_t bits = a;
     bool is_signed = dtype_is_signed(dtype);
     uint64_t distance = b;
     a = sign_extend(dtype, a);
@@ -88,6 +94,21 @@ static bool eval_int(OpKind kind, PhbDType dtype, uint64_t a, uint64_t b, uint64
     case OP_LE:
         *result = is_signed ? (int64_t)a <= (int64_t)b : a <= b;
         return true;
+    case OP_MIN:
+    case OP_MAX: {
+        bool a_first = is_signed ? (int64_t)a < (int64_t)b : a < b;
+        *result = a_first == (kind == OP_MIN) ? a : b;
+        break;
+    }
+    case OP_ABS:
+        *result = is_signed && a >> 63 ? 0 - a : a;
+        break;
+    case OP_POPCOUNT:
+        *result = (uint64_t)__builtin_popcountll(bits);
+        break;
+    case OP_CLZ:
+        *result = leading_zeros(dtype, bits);
+        break;
     default:
         return false;
     }
@@ -100,8 +121,20 @@ static bool eval_int(OpKind kind, PhbDType dtype, uint64_t a, uint64_t b, uint64
  * A double has more than twice the digits of f32, f16 and bf16, and two to spare: the second rounding of a sum, product or quotient then never
  * differs from rounding once (S. A. Figueroa, "When is double rounding innocuous?", 1995). A remainder is exact. */
 
-static bool eval_float(OpKind kind, PhbDType dtype, uint64_t a_bits, uint64_t b_bits, uint64_t *result) {
-    double a = bits_to_double(dtype, a_bits), b = bits_to_double(dtype, b_bits), value;
+/* The number if one is NaN; -0 is less than +0. */
+static double least(double a, double b) {
+    return isnan(a) ? b : isnan(b) ? a : a < b || (a == b && signbit(a)) ? a : b;
+}
+
+/* f16 and bf16 are computed in f32. */
+static double fused(PhbDType dtype, double a, double b, double c) {
+    return dtype == PHB_F64 ? fma(a, b, c) : (double)fmaf((float)a, (float)b, (float)c);
+}
+
+static bool eval_float(OpKind kind, PhbDType dtype, const uint64_t *operands, uint64_t *result) {
+    uint64_t a_bits = operands[0];
+    bool is_unary = op_info[kind].operands == 1;
+    double a = bits_to_double(dtype, a_bits), b = is_unary ? 0 : bits_to_double(dtype, operands[1]), value;
     switch (kind) {
     case OP_ADD:
         value = a + b;
@@ -118,6 +151,33 @@ static bool eval_float(OpKind kind, PhbDType dtype, uint64_t a_bits, uint64_t b_
     case OP_REM:
         value = fmod(a, b);
         break;
+    case OP_MIN:
+        value = least(a, b);
+        break;
+    case OP_MAX:
+        value = -least(-a, -b);
+        break;
+    case OP_FMA:
+        value = fused(dtype, a, b, bits_to_double(dtype, operands[2]));
+        break;
+    case OP_SQRT:
+        value = dtype == PHB_F64 ? sqrt(a) : (double)sqrtf((float)a);
+        break;
+    case OP_FLOOR:
+        value = floor(a);
+        break;
+    case OP_CEIL:
+        value = ceil(a);
+        break;
+    case OP_ROUND:
+        value = round(a);
+        break;
+    case OP_TRUNC:
+        value = trunc(a);
+        break;
+    case OP_ABS:
+        *result = a_bits & ~(UINT64_C(1) << (dtype_bits(dtype) - 1));
+        return true;
     case OP_NEG:
         *result = a_bits ^ UINT64_C(1) << (dtype_bits(dtype) - 1);
         return true;
@@ -181,10 +241,16 @@ static uint64_t eval_convert(PhbDType from, PhbDType to, uint64_t bits) {
     return float_from_int(to, is_negative, is_negative ? 0 - value : value);
 }
 
-bool ir_eval(OpKind kind, PhbDType operand, PhbDType result, uint64_t a, uint64_t b, uint64_t *bits) {
-    if (kind == OP_CONVERT) {
-        *bits = eval_convert(operand, result, a);
+bool ir_eval(OpKind kind, PhbDType operand, PhbDType result, const uint64_t *operands, uint64_t *bits) {
+    if (kind == OP_BITCAST) {
+        *bits = operands[0];
         return true;
     }
-    return dtype_is_float(operand) ? eval_float(kind, operand, a, b, bits) : eval_int(kind, operand, a, b, bits);
+    if (kind == OP_CONVERT) {
+        *bits = eval_convert(operand, result, operands[0]);
+        return true;
+    }
+    if (dtype_is_float(operand))
+        return eval_float(kind, operand, operands, bits);
+    return eval_int(kind, operand, operands[0], op_info[kind].operands == 1 ? 0 : operands[1], bits);
 }

@@ -53,14 +53,14 @@ static void become_const(Folder *f, IrOp *op, uint64_t bits) {
 }
 
 static bool fold_constants(Folder *f, IrOp *op) {
-    uint64_t operands[2] = {0}, bits;
-    if (op->operands.count < 1 || op->operands.count > 2 || op->results.count != 1)
+    uint64_t operands[3] = {0}, bits;
+    if (op->operands.count < 1 || op->operands.count > 3 || op->results.count != 1 || op->regions.count > 0)
         return false;
     for (int i = 0; i < op->operands.count; i++)
         if (!const_of(op->operands.items[i], &operands[i]))
             return false;
     PhbDType operand = op->operands.items[0]->type->scalar, result = op->results.items[0]->type->scalar;
-    if (!ir_eval(op->kind, operand, result, operands[0], operands[1], &bits))
+    if (!ir_eval(op->kind, operand, result, operands, &bits))
         return false;
     become_const(f, op, bits);
     return true;
@@ -113,6 +113,8 @@ static Identity self_identity(OpKind kind, uint64_t *bits) {
     switch (kind) {
     case OP_AND:
     case OP_OR:
+    case OP_MIN:
+    case OP_MAX:
         return IDENTITY_OPERAND;
     case OP_SUB:
     case OP_XOR:
@@ -160,14 +162,47 @@ static void fold_unary(Folder *f, IrOp *op) {
     IrValue *operand = op->operands.items[0];
     const IrOp *inner = operand->def;
     bool twice = inner && inner->kind == op->kind;
-    if ((op->kind == OP_CONVERT || op->kind == OP_BROADCAST) && operand->type == op->results.items[0]->type) {
-        forward_to(f, op, operand);
-    } else if ((op->kind == OP_NEG || op->kind == OP_NOT) && twice) {
-        apply(f, op, IDENTITY_OPERAND, inner->operands.items[0], 0);
-    } else if (op->kind == OP_BROADCAST && twice) {
-        op->operands.items[0] = inner->operands.items[0];
+    bool keeps_value = op->kind == OP_CONVERT || op->kind == OP_BROADCAST || op->kind == OP_RESHAPE || op->kind == OP_BITCAST;
+    bool is_same = operand->type == op->results.items[0]->type;
+    if (twice && keeps_value && !is_same && op->kind != OP_CONVERT) {
+        operand = op->operands.items[0] = inner->operands.items[0];
+        is_same = operand->type == op->results.items[0]->type;
         f->changed = true;
     }
+    if (keeps_value && is_same)
+        forward_to(f, op, operand);
+    else if ((op->kind == OP_NEG || op->kind == OP_NOT || op->kind == OP_TRANSPOSE) && twice)
+        apply(f, op, IDENTITY_OPERAND, inner->operands.items[0], 0);
+}
+
+/* ---- select ---- */
+
+static void become_logic(Folder *f, IrOp *op, OpKind kind, IrValue *a, IrValue *b) {
+    op->kind = kind;
+    op->operands.items[0] = a;
+    op->operands.items[1] = b;
+    op->operands.count = b ? 2 : 1;
+    f->changed = true;
+}
+
+/* Of bools it is logic. */
+static void fold_select(Folder *f, IrOp *op) {
+    IrValue *condition = op->operands.items[0], *a = op->operands.items[1], *b = op->operands.items[2];
+    uint64_t bits, a_bits, b_bits;
+    bool is_bool = op->results.items[0]->type->scalar == PHB_BOOL;
+    bool a_known = const_of(a, &a_bits), b_known = const_of(b, &b_bits);
+    if (const_of(condition, &bits))
+        forward_to(f, op, bits ? a : b);
+    else if (a == b)
+        forward_to(f, op, a);
+    else if (is_bool && a_known && b_known && a_bits != b_bits && a_bits)
+        forward_to(f, op, condition);
+    else if (is_bool && a_known && b_known && a_bits != b_bits)
+        become_logic(f, op, OP_NOT, condition, NULL);
+    else if (is_bool && a_known && a_bits)
+        become_logic(f, op, OP_OR, condition, b);
+    else if (is_bool && b_known && !b_bits)
+        become_logic(f, op, OP_AND, condition, a);
 }
 
 /* ---- dims ---- */
@@ -205,7 +240,11 @@ static void fold_op(Folder *f, IrOp *op) {
         op->operands.items[i] = current(f, op->operands.items[i]);
     if (fold_constants(f, op))
         return;
-    if (op->results.count == 1 && op->operands.count == 1)
+    if (op->regions.count > 0)
+        return;
+    if (op->kind == OP_SELECT)
+        fold_select(f, op);
+    else if (op->results.count == 1 && op->operands.count == 1)
         fold_unary(f, op);
     else if (op->results.count == 1 && op->operands.count == 2 && !fold_binary(f, op))
         fold_dim_arithmetic(f, op);
@@ -214,12 +253,18 @@ static void fold_op(Folder *f, IrOp *op) {
         become_const(f, op, (uint64_t)value);
 }
 
+static void fold_block(Folder *f, IrBlock *block) {
+    for (IrOp *op = block->first, *next; op; op = next) {
+        next = op->next;
+        fold_op(f, op);
+        for (int i = 0; i < op->regions.count; i++)
+            fold_block(f, op->regions.items[i]);
+    }
+}
+
 bool ir_fold(Context *context, IrKernel *kernel) {
     int value_count = ir_number(kernel);
     Folder folder = {.context = context, .value_count = value_count, .forward = NEW_ARRAY(context->arena, IrValue *, value_count)};
-    for (IrOp *op = kernel->body->first, *next; op; op = next) {
-        next = op->next;
-        fold_op(&folder, op);
-    }
+    fold_block(&folder, kernel->body);
     return folder.changed;
 }

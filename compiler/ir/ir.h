@@ -27,6 +27,9 @@ enum {
     TRAIT_SAME_TYPE = 32,  /* operands and result are of one type */
     TRAIT_INT = 64,        /* element type must be an integer (or bool for and, or, xor) */
     TRAIT_COMPARE = 128,   /* operands of one type, result bool of the same shape */
+    TRAIT_FLOAT = 256,     /* element type must be a float */
+    TRAIT_REDUCES = 512,   /* a tile to a tile with one axis of extent 1, or to a scalar */
+    TRAIT_REGIONS = 1024,  /* holds regions; has the effects of the ops in them */
 };
 
 /* What an op carries besides operands. */
@@ -35,6 +38,7 @@ typedef enum AttrKind {
     ATTR_CONST, /* `bits`: the scalar's value, as its type's bits zero-extended to 64; floats print so that they read back to the same bits */
     ATTR_DIM,   /* `dim` */
     ATTR_AXIS,  /* `axis`: of ctx.*, or of a tensor */
+    ATTR_UNROLL, /* `dim`: how often the body is repeated, or NULL: as the compiler likes */
     ATTR_SLICE, /* `extent[k]` for each axis of the tensor operand: NULL is a point */
 } AttrKind;
 
@@ -59,6 +63,7 @@ struct IrOp {
     const Dim *extent[PHB_MAX_RANK];
     IrOp *prev, *next;
     IrBlock *parent;
+    bool mark; /* scratch of the pass at hand */
 };
 
 struct IrBlock {
@@ -89,6 +94,17 @@ typedef struct OpInfo {
 
 extern const OpInfo op_info[OP_COUNT];
 
+enum { IR_MAX_DEPTH = 400 }; /* regions in regions: bounds every recursive walk */
+
+int ir_region_count(OpKind kind);
+const char *ir_region_word(OpKind kind, int region); /* how a region is announced in the text: "do", "test", "then", "else" */
+/* The first operand that is an initial value of a carried one: for 3, while 0. */
+int ir_first_carried(const IrOp *op);
+bool ir_is_param(const IrValue *value); /* an argument of the kernel */
+bool ir_is_inside(const IrValue *value, const IrOp *op); /* defined in one of the op's regions */
+/* Sets stored[i] for each parameter i that the op, or one in its regions, stores to. */
+void ir_mark_stored(const IrOp *op, bool *stored);
+
 /* Appends to `block`; result types are the caller's. Returns the op; a single result is op->results.items[0]. */
 IrOp *ir_append(Context *context, IrBlock *block, OpKind kind, Span span, IrValue *const *operands, int operand_count, const Type *const *result_types, int result_count);
 /* The usual case: one result. */
@@ -99,6 +115,9 @@ IrValue *ir_block_arg(Context *context, IrBlock *block, const Type *type, const 
 void ir_insert_before(IrOp *at, IrOp *op);
 void ir_remove(IrOp *op);
 void ir_replace_uses(IrKernel *kernel, IrValue *from, IrValue *to);
+/* A value by a value for uses in `block`, regions included. */
+void ir_replace_uses_in(IrBlock *block, const IrValue *from, IrValue *to);
+IrBlock *ir_region_new(Context *context, IrOp *op); /* a new last region */
 int ir_number(IrKernel *kernel); /* ids in print order, from 0; returns their count. Parameters have none */
 
 /* ---- bits.c: scalar constants as bits of their type (f16 and bf16 too), correctly rounded ---- */
@@ -109,9 +128,9 @@ uint64_t bits_from_int(PhbDType dtype, uint64_t value);  /* ints: wraps; bool: n
 
 /* ---- eval.c ---- */
 
-/* What an element-wise op or a conversion gives on scalar constants, to the bit; a NaN that an operation makes is the default one. `b` is read where the op has
- * two operands. False for other ops. */
-bool ir_eval(OpKind kind, PhbDType operand, PhbDType result, uint64_t a, uint64_t b, uint64_t *bits);
+/* What an element-wise op or a conversion gives on scalar constants of the type `operand`, to the bit; a NaN that an operation makes is the default one. As
+ * many of `operands` are read as the op has. False for other ops, and for those whose value code generation decides, like exp. */
+bool ir_eval(OpKind kind, PhbDType operand, PhbDType result, const uint64_t *operands, uint64_t *bits);
 
 /* ---- print.c, read.c, verify.c ---- */
 
@@ -126,8 +145,10 @@ const char *ir_verify_kernel(Context *context, IrKernel *kernel, const IrOp **at
 
 /* ---- passes: each says whether it changed anything ---- */
 
-bool ir_fold(Context *context, IrKernel *kernel); /* constants, identities that keep every bit, dims */
-bool ir_cse(Context *context, IrKernel *kernel);  /* pure ops, and loads with no store to the tensor between */
+bool ir_fold(Context *context, IrKernel *kernel);    /* constants, identities that keep every bit, dims */
+bool ir_control(Context *context, IrKernel *kernel); /* conditions and trip counts that are known, carried values that never change */
+bool ir_cse(Context *context, IrKernel *kernel);     /* pure ops, and loads with no store to the tensor between */
+bool ir_licm(Context *context, IrKernel *kernel);    /* what is the same in every iteration moves before the loop */
 bool ir_dce(Context *context, IrKernel *kernel);
 
 #endif

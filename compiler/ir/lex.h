@@ -1,4 +1,4 @@
-/* Tokens of the IR text; read.c alone uses it. */
+/* Tokens of the IR text; the reader alone uses them. */
 #ifndef PHOBOS_IR_LEX_H
 #define PHOBOS_IR_LEX_H
 

@@ -15,7 +15,13 @@
  *     }
  *
  * One declaration or op a line. `!line:column+length` is a position in the .phb source, left out where there is none; parameters print as their
- * names, other values as numbers in order. */
+ * names, other values as numbers in order. Regions follow their op's line, each announced by a word and its arguments:
+ *
+ *         %4 = for %0, %1, %2, %3 unroll 4 : f32 !5:5+3
+ *         do %5: i64, %6: f32 {
+ *             %7 = add %6, %x : f32
+ *             yield %7
+ *         } */
 #include "compiler/ir/ir.h"
 
 #include <ctype.h>
@@ -122,8 +128,8 @@ void ir_print_op(Buffer *buffer, const IrOp *op) {
     if (info->attr == ATTR_CONST) {
         buffer_puts(buffer, " ");
         print_const(buffer, op);
-    } else if (info->attr == ATTR_DIM && op->dim) {
-        buffer_puts(buffer, " ");
+    } else if ((info->attr == ATTR_DIM || info->attr == ATTR_UNROLL) && op->dim) {
+        buffer_puts(buffer, info->attr == ATTR_UNROLL ? " unroll " : " ");
         dim_print(buffer, op->dim);
     }
     for (int i = 0; i < op->results.count; i++) {
@@ -131,6 +137,34 @@ void ir_print_op(Buffer *buffer, const IrOp *op) {
         type_print(buffer, op->results.items[i]->type);
     }
     print_span(buffer, op->span);
+}
+
+static void print_indent(Buffer *buffer, int depth) {
+    for (int i = 0; i < depth; i++)
+        buffer_puts(buffer, "    ");
+}
+
+static void print_block(Buffer *buffer, const IrBlock *block, int depth) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        print_indent(buffer, depth);
+        ir_print_op(buffer, op);
+        buffer_puts(buffer, "\n");
+        for (int i = 0; i < op->regions.count; i++) {
+            const IrBlock *region = op->regions.items[i];
+            print_indent(buffer, depth);
+            buffer_puts(buffer, ir_region_word(op->kind, i));
+            for (int j = 0; j < region->args.count; j++) {
+                buffer_puts(buffer, j > 0 ? ", " : " ");
+                print_value(buffer, region->args.items[j]);
+                buffer_puts(buffer, ": ");
+                type_print(buffer, region->args.items[j]->type);
+            }
+            buffer_puts(buffer, " {\n");
+            print_block(buffer, region, depth + 1);
+            print_indent(buffer, depth);
+            buffer_puts(buffer, "}\n");
+        }
+    }
 }
 
 static void print_set(Buffer *buffer, const int64_t *values, int count) {
@@ -226,11 +260,7 @@ void ir_print(Buffer *buffer, IrModule *module) {
         ir_number(kernel);
         print_signature(buffer, &kernel->signature);
         buffer_puts(buffer, "{\n");
-        for (const IrOp *op = kernel->body->first; op; op = op->next) {
-            buffer_puts(buffer, "    ");
-            ir_print_op(buffer, op);
-            buffer_puts(buffer, "\n");
-        }
+        print_block(buffer, kernel->body, 1);
         buffer_puts(buffer, "}\n");
     }
 }

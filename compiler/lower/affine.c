@@ -1,13 +1,14 @@
-/* What i64 values and slice offsets are, as polynomials over ctx.block, dims and positions; which kind each axis of an access is. Straight-line code.
- */
+/* What i64 values and slice offsets are, as polynomials over ctx.block, dims and positions; which kind each axis of an access is. */
 #include "compiler/lower/split.h"
+
+#include <string.h>
 
 const char *const block_names[3] = {"ctx.block.x", "ctx.block.y", "ctx.block.z"};
 const char *const grid_names[3] = {"ctx.grid.x", "ctx.grid.y", "ctx.grid.z"};
 const char *const super_names[3] = {"ctx.super.x", "ctx.super.y", "ctx.super.z"};
 const char *const supers_names[3] = {"ctx.supers.x", "ctx.supers.y", "ctx.supers.z"};
 
-enum { PROOF_MAX_ASSIGNMENTS = 4096 };
+enum { PROOF_MAX_ASSIGNMENTS = 4096, PROOF_MAX_NAMES = 4 };
 
 /* ---- forms ---- */
 
@@ -58,7 +59,7 @@ const Dim *form_declared(Split *split, const Dim *form) {
     return result ? result : form;
 }
 
-bool form_within(Split *split, const Dim *rest, const Dim *step) {
+static bool number_within(Split *split, const Dim *rest, const Dim *step) {
     Context *context = split->context;
     const Signature *signature = &split->kernel->signature;
     int64_t low, high;
@@ -76,6 +77,73 @@ bool form_within(Split *split, const Dim *rest, const Dim *step) {
             return false;
     } while (assignment_next(&assignment));
     return true;
+}
+
+/* form = name * slope + rest, where slope and rest do not mention the name. */
+static bool is_linear(Split *split, const Dim *form, const Dim *name, const Dim **slope, const Dim **rest) {
+    DimPool *dims = split->context->dims;
+    const Dim *at_one = form_replace(split, form, name, dim_int(dims, 1));
+    *rest = form_replace(split, form, name, dim_int(dims, 0));
+    *slope = at_one && *rest ? dim_op(dims, PHB_EXPR_SUB, at_one, *rest) : NULL;
+    const Dim *product = *slope && !dim_mentions(*slope, name->name) ? dim_op(dims, PHB_EXPR_MUL, name, *slope) : NULL;
+    return product && dim_op(dims, PHB_EXPR_ADD, product, *rest) == form;
+}
+
+/* What is linear in a name is least and greatest at the ends of its range. */
+static bool within(Split *split, const Dim *rest, const Dim *step, int names_left) {
+    for (int i = split->ranges.count - 1; i >= 0; i--) {
+        const NameRange *range = &split->ranges.items[i];
+        if (!range->low || !dim_mentions(rest, range->name))
+            continue;
+        const Dim *name = dim_name(split->context->dims, range->name), *slope, *constant;
+        if (names_left == 0 || dim_mentions(step, range->name) || !is_linear(split, rest, name, &slope, &constant))
+            return false;
+        const Dim *low = form_replace(split, rest, name, range->low), *high = form_replace(split, rest, name, range->high);
+        return low && high && within(split, low, step, names_left - 1) && within(split, high, step, names_left - 1);
+    }
+    return number_within(split, rest, step);
+}
+
+bool form_within(Split *split, const Dim *rest, const Dim *step) {
+    return within(split, rest, step, PROOF_MAX_NAMES);
+}
+
+/* ---- names for values ---- */
+
+static void add_range(Split *split, const Dim *name, const Dim *low, const Dim *high, bool per_element) {
+    for (int i = 0; i < split->ranges.count; i++)
+        if (split->ranges.items[i].name == name->name)
+            return;
+    NameRange range = {name->name, low && high ? low : NULL, high, per_element};
+    vec_push(split->context->arena, &split->ranges, range);
+}
+
+static const Dim *value_name(Split *split, const IrValue *value) {
+    const Dim *name = form_name(split, arena_printf(split->context->arena, "%%%d", value->id));
+    if (value->type->rank > 0)
+        add_range(split, name, NULL, NULL, true);
+    return name;
+}
+
+/* The form of a tile whose elements change places: what stands for another number in each element gets another name. */
+static const Dim *moved_form(Split *split, const Dim *form, const IrValue *value) {
+    int count = split->ranges.count;
+    for (int i = 0; form && i < count; i++) {
+        NameRange range = split->ranges.items[i];
+        if (!range.per_element || !dim_mentions(form, range.name))
+            continue;
+        const Dim *name = form_name(split, arena_printf(split->context->arena, "%s.%d", range.name, value->id));
+        add_range(split, name, range.low, range.high, true);
+        form = form_replace(split, form, dim_name(split->context->dims, range.name), name);
+    }
+    return form;
+}
+
+static const Dim *iota_form(Split *split, const IrValue *value) {
+    DimPool *dims = split->context->dims;
+    const Dim *name = form_name(split, arena_printf(split->context->arena, "%%%d", value->id));
+    add_range(split, name, dim_int(dims, 0), dim_op(dims, PHB_EXPR_SUB, value->type->dims[0], dim_int(dims, 1)), true);
+    return name;
 }
 
 static const Dim *op_form(Split *split, const IrOp *op) {
@@ -118,26 +186,105 @@ static const Dim *op_form(Split *split, const IrOp *op) {
     }
 }
 
+static bool is_i64(const IrValue *value) {
+    return value->type->scalar == PHB_I64 && value->type->kind != TYPE_TENSOR;
+}
+
+/* Of 32-bit values there are forms of positions in a tile alone, which are too small to wrap. */
+static const Dim *result_form(Split *split, const IrOp *op, const IrValue *result) {
+    const IrValue *operand = op->operands.count > 0 ? op->operands.items[0] : NULL;
+    switch (op->kind) {
+    case OP_IOTA:
+        return iota_form(split, result);
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_TRANSPOSE:
+        return moved_form(split, split->forms[operand->id], result);
+    case OP_CONVERT:
+        return is_i64(result) && operand->type->scalar == PHB_I32 ? split->forms[operand->id] : NULL;
+    default:
+        return is_i64(result) ? op_form(split, op) : NULL;
+    }
+}
+
+static void set_depends(Split *split, const IrValue *value, unsigned depends) {
+    split->changed |= (split->depends[value->id] | depends) != split->depends[value->id];
+    split->depends[value->id] |= depends;
+}
+
 static void analyse_result(Split *split, const IrOp *op, const IrValue *result) {
-    bool is_i64 = result->type->kind == TYPE_SCALAR && result->type->scalar == PHB_I64;
-    const Dim *form = is_i64 ? op_form(split, op) : NULL;
+    const Dim *form = result_form(split, op, result);
     split->opaque[result->id] = !form;
-    if (is_i64 && !form)
-        form = form_name(split, arena_printf(split->context->arena, "%%%d", result->id));
-    split->forms[result->id] = form;
+    split->forms[result->id] = form || !is_i64(result) ? form : value_name(split, result);
     if (op->kind == OP_LOAD)
         return; /* what a tensor holds is the same in both readings, wherever it was found */
-    if (op->kind == OP_BLOCK || op->kind == OP_GRID)
-        split->depends[result->id] = 1u << op->axis;
+    unsigned depends = op->kind == OP_BLOCK || op->kind == OP_GRID ? 1u << op->axis : 0;
     for (int i = 0; i < op->operands.count; i++)
-        split->depends[result->id] |= split->depends[op->operands.items[i]->id];
+        depends |= split->depends[op->operands.items[i]->id];
+    set_depends(split, result, depends);
+}
+
+/* ---- control flow ---- */
+
+/* A value that regions pass on: any of several. */
+static void analyse_passed(Split *split, const IrValue *value, unsigned depends) {
+    split->opaque[value->id] = true;
+    split->forms[value->id] = is_i64(value) ? value_name(split, value) : NULL;
+    set_depends(split, value, depends);
+}
+
+static bool is_positive(const Dim *form) {
+    int64_t value;
+    return dim_is_int(form, &value) ? value > 0 : form->kind == PHB_EXPR_DIM && form->name[0] != '%' && !strpbrk(form->name, ".(");
+}
+
+static void analyse_index(Split *split, const IrOp *loop) {
+    DimPool *dims = split->context->dims;
+    const IrValue *index = loop->regions.items[0]->args.items[0];
+    const Dim *start = split->forms[loop->operands.items[0]->id], *end = split->forms[loop->operands.items[1]->id];
+    analyse_passed(split, index, 0);
+    if (is_positive(split->forms[loop->operands.items[2]->id]))
+        add_range(split, split->forms[index->id], start, dim_op(dims, PHB_EXPR_SUB, end, dim_int(dims, 1)), false);
+}
+
+static void analyse_block(Split *split, const IrBlock *block);
+
+static void analyse_regions(Split *split, const IrOp *op) {
+    int first = ir_first_carried(op), index = op->kind == OP_FOR;
+    unsigned control = 0;
+    for (int i = 0; i < (op->kind == OP_IF ? 1 : first); i++)
+        control |= split->depends[op->operands.items[i]->id];
+    if (op->kind == OP_WHILE)
+        control = split->depends[op->regions.items[0]->last->operands.items[0]->id];
+    if (index)
+        analyse_index(split, op);
+    for (int i = 0; i < op->results.count; i++) {
+        unsigned depends = control | (op->kind == OP_IF ? 0 : split->depends[op->operands.items[first + i]->id]);
+        for (int r = 0; r < op->regions.count; r++)
+            if (op->regions.items[r]->last->kind == OP_YIELD)
+                depends |= split->depends[op->regions.items[r]->last->operands.items[i]->id];
+        for (int r = 0; r < op->regions.count && op->kind != OP_IF; r++)
+            analyse_passed(split, op->regions.items[r]->args.items[index + i], depends);
+        analyse_passed(split, op->results.items[i], depends);
+    }
+    for (int r = 0; r < op->regions.count; r++)
+        analyse_block(split, op->regions.items[r]);
+}
+
+static void analyse_block(Split *split, const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (op->regions.count > 0)
+            analyse_regions(split, op);
+        else
+            for (int i = 0; i < op->results.count; i++)
+                analyse_result(split, op, op->results.items[i]);
+    }
 }
 
 /* ---- accesses ---- */
 
 /* form = ctx.block.axis * step + rest for the one axis that it mentions; false where it is anything else. */
 static bool split_linear(Split *split, const Dim *form, int *axis, const Dim **step, const Dim **rest) {
-    DimPool *dims = split->context->dims;
     const Dim *block = NULL;
     for (int a = 0; a < 3; a++) {
         const Dim *name = form_name(split, block_names[a]);
@@ -150,11 +297,7 @@ static bool split_linear(Split *split, const Dim *form, int *axis, const Dim **s
     }
     if (!block)
         return false;
-    const Dim *at_one = form_replace(split, form, block, dim_int(dims, 1));
-    *rest = form_replace(split, form, block, dim_int(dims, 0));
-    *step = at_one && *rest ? dim_op(dims, PHB_EXPR_SUB, at_one, *rest) : NULL;
-    const Dim *product = *step && !dim_mentions(*step, block->name) ? dim_op(dims, PHB_EXPR_MUL, block, *step) : NULL;
-    return product && dim_op(dims, PHB_EXPR_ADD, product, *rest) == form;
+    return is_linear(split, form, block, step, rest);
 }
 
 static AxisAccess classify(Split *split, const IrValue *offset, const Dim *extent) {
@@ -178,6 +321,15 @@ static void record_access(Split *split, const IrOp *op) {
     for (int k = 0; k < rank; k++)
         access.axes[k] = classify(split, op->operands.items[1 + k], op->extent[k]);
     vec_push(split->context->arena, &split->accesses, access);
+}
+
+static void record_accesses(Split *split, const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (op->kind == OP_LOAD || op->kind == OP_STORE)
+            record_access(split, op);
+        for (int i = 0; i < op->regions.count; i++)
+            record_accesses(split, op->regions.items[i]);
+    }
 }
 
 static int number_block(IrBlock *block, int next) {
@@ -209,10 +361,9 @@ void affine_analyse(Split *split) {
         if (arg->type->kind == TYPE_SCALAR && arg->type->scalar == PHB_I64)
             split->forms[arg->id] = form_name(split, arena_printf(context->arena, "%%%d", arg->id));
     }
-    for (const IrOp *op = body->first; op; op = op->next) {
-        if (op->kind == OP_LOAD || op->kind == OP_STORE)
-            record_access(split, op);
-        for (int i = 0; i < op->results.count; i++)
-            analyse_result(split, op, op->results.items[i]);
-    }
+    do {
+        split->changed = false;
+        analyse_block(split, body);
+    } while (split->changed);
+    record_accesses(split, body);
 }

@@ -431,10 +431,27 @@ static void fill_tensors(Split *split) {
     }
 }
 
+static void refuse_cluster_loops(Split *split, const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        const Dim *step = op->kind == OP_FOR ? split->forms[op->operands.items[2]->id] : NULL;
+        const SearchDim *dim = step && step->kind == PHB_EXPR_DIM ? signature_search(&split->kernel->signature, step->name) : NULL;
+        if (dim && dim->cluster.count > 0) {
+            diag_error(split->context->diag, op->span, "cluster loops are not supported yet");
+            diag_note(
+                split->context->diag, dim->cluster_span, "the loop runs across super-tiles because its step '%s' stands under @cluster", dim->name);
+        }
+        for (int i = 0; i < op->regions.count; i++)
+            refuse_cluster_loops(split, op->regions.items[i]);
+    }
+}
+
 /* In stages, since what one stage refuses makes no sense to the next. False after an error. */
 static bool check_cluster(Split *split) {
     Diag *diag = split->context->diag;
     int errors = diag_error_count(diag);
+    refuse_cluster_loops(split, split->kernel->body);
+    if (diag_error_count(diag) > errors)
+        return false;
     find_steps(split);
     map_axes(split);
     check_agreement(split);

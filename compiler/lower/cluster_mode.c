@@ -18,12 +18,73 @@ static bool is_one(Split *split, const Dim *dim) {
     return form_within(split, dim, dim_int(split->context->dims, 2));
 }
 
-static bool axis_is_covered(Split *split, const AxisAccess *access, const Dim *declared_extent) {
+/* ---- loops around a store ---- */
+
+static const Dim *form_of(const Split *split, const IrValue *value) {
+    return split->forms[value->id];
+}
+
+/* The loop runs through 0, step, 2 * step, .. to the declared extent, and slices of `extent` at its index leave no gap. */
+static bool loop_covers(Split *split, const IrOp *loop, const Dim *extent, const Dim *declared_extent) {
+    DimPool *dims = split->context->dims;
+    const Dim *start = form_of(split, loop->operands.items[0]), *step = form_of(split, loop->operands.items[2]);
+    const Dim *overlap = dim_op(dims, PHB_EXPR_SUB, extent ? extent : dim_int(dims, 1), step);
+    int64_t least;
+    bool is_positive = step == extent || (dim_is_int(step, &least) && least > 0);
+    return start == dim_int(dims, 0) && is_positive && overlap && dim_is_int(overlap, &least) && least >= 0 &&
+           form_declared(split, form_of(split, loop->operands.items[1])) == declared_extent;
+}
+
+static bool is_dim_name(const Split *split, const char *name) {
+    const Signature *signature = &split->kernel->signature;
+    for (int i = 0; i < signature->symbolic.count; i++)
+        if (signature->symbolic.items[i] == name)
+            return true;
+    return signature_search(signature, name) != NULL;
+}
+
+/* At least one iteration, whatever the dims. */
+static bool loop_runs(Split *split, const IrOp *loop) {
+    DimPool *dims = split->context->dims;
+    const Dim *start = form_of(split, loop->operands.items[0]), *end = form_declared(split, form_of(split, loop->operands.items[1]));
+    int64_t step, number;
+    if (start != dim_int(dims, 0) || !dim_is_int(form_of(split, loop->operands.items[2]), &step) || step <= 0)
+        return false;
+    return dim_is_int(end, &number) ? number > 0 : end->kind == PHB_EXPR_DIM && is_dim_name(split, end->name);
+}
+
+/* The axis' own loop: its index is the offset. NULL: none. */
+static const IrOp *axis_loop(const Access *access, int k) {
+    const IrValue *offset = access->op->operands.items[1 + k];
+    const IrOp *owner = offset->def ? NULL : offset->block->owner;
+    return owner && owner->kind == OP_FOR && offset->index == 0 ? owner : NULL;
+}
+
+/* The store runs in every CTA, in each iteration of the loops whose index it is stored at, and at least once otherwise. */
+static bool always_runs(Split *split, const Access *store) {
+    int rank = store->op->operands.items[0]->type->rank;
+    for (const IrOp *owner = store->op->parent->owner; owner; owner = owner->parent->owner) {
+        bool is_axis = false;
+        for (int k = 0; k < rank; k++)
+            is_axis |= axis_loop(store, k) == owner;
+        if (owner->kind != OP_FOR || (!is_axis && !loop_runs(split, owner)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- what a store covers ---- */
+
+static bool axis_is_covered(Split *split, const Access *store, int k, const Dim *declared_extent) {
+    const AxisAccess *access = &store->axes[k];
+    const IrOp *loop = axis_loop(store, k);
     int64_t extent = 1, needed;
     switch (access->kind) {
     case ACCESS_GRID:
         return (access->extent || is_one(split, access->step)) && grid_covers(split, access->axis, declared_extent, access->step);
     case ACCESS_WHOLE:
+        if (loop)
+            return loop_covers(split, loop, access->extent, declared_extent);
         if (access->offset != dim_int(split->context->dims, 0))
             return false;
         if (access->extent == declared_extent)
@@ -36,25 +97,36 @@ static bool axis_is_covered(Split *split, const AxisAccess *access, const Dim *d
     }
 }
 
-/* The store's slices tile the owned region: every axis is covered, and no two axes by the same CTAs, which would leave all but a diagonal. */
+/* The store's slices tile the owned region: every axis is covered, and no two axes by the same CTAs or loop, which would leave all but a diagonal. */
 static bool store_covers(Split *split, const Access *store) {
     const Type *type = split->kernel->signature.params.items[store->param].type;
     bool used[3] = {false, false, false};
     for (int k = 0; k < type->rank; k++) {
         const AxisAccess *access = &store->axes[k];
-        if (!axis_is_covered(split, access, type->dims[k]))
+        if (!axis_is_covered(split, store, k, type->dims[k]))
             return false;
+        for (int before = 0; before < k; before++)
+            if (axis_loop(store, k) && axis_loop(store, k) == axis_loop(store, before))
+                return false;
         if (access->kind != ACCESS_GRID)
             continue;
         if (used[access->axis])
             return false;
         used[access->axis] = true;
     }
-    return true;
+    return always_runs(split, store);
 }
 
-/* The load reads only what its own CTA stored through `store`, which covers the region. */
+static const IrOp *outermost(const IrOp *op) {
+    while (op->parent->owner)
+        op = op->parent->owner;
+    return op;
+}
+
+/* The load reads only what its own CTA stored through `store`, which covers the region: all of it once the loops around the store are over. */
 static bool reads_own(const Access *load, const Access *store, int rank) {
+    if (outermost(load->op) == outermost(store->op))
+        return false;
     for (int k = 0; k < rank; k++) {
         const AxisAccess *read = &load->axes[k], *written = &store->axes[k];
         if (read->kind != written->kind || (read->kind == ACCESS_GRID && (read->axis != written->axis || read->step != written->step)))

@@ -19,7 +19,16 @@ typedef struct ValueCheck {
     Split *split;
     Misuse **misuse;     /* by IrValue.id: what is wrong with it, or NULL */
     const char **varies; /* by IrValue.id: the position that it depends on and that changes with the super-tile, or NULL */
+    VEC(Misuse *) found; /* each once, however often its op is visited */
+    bool changed;        /* by the round at hand */
+    bool reports;        /* in the last round */
 } ValueCheck;
+
+/* The same of what decides whether, or how often, an op runs. */
+typedef struct Fault {
+    Misuse *misuse;
+    const char *varies;
+} Fault;
 
 static const Type *param_type(const Split *split, int param) {
     return split->kernel->signature.params.items[param].type;
@@ -77,10 +86,14 @@ static bool block_is_global(Split *split, const Dim *form, int axis) {
     return form && origin && !dim_mentions(form, block->name);
 }
 
-static Misuse *misuse_of_form(Split *split, const IrOp *op, const IrValue *value) {
+static Misuse *misuse_of_form(ValueCheck *check, const IrOp *op, const IrValue *value) {
+    Split *split = check->split;
     const Dim *form = split->forms[value->id];
     if (!form || !split->kernel->signature.has_cluster)
         return NULL;
+    for (int i = 0; i < check->found.count; i++)
+        if (check->found.items[i]->op == op && check->found.items[i]->value == value)
+            return check->found.items[i];
     Misuse misuse = {.op = op, .value = value};
     for (misuse.axis = 0; misuse.axis < 3; misuse.axis++) {
         if (!block_is_global(split, form, misuse.axis))
@@ -98,6 +111,7 @@ static Misuse *misuse_of_form(Split *split, const IrOp *op, const IrValue *value
     }
     Misuse *result = NEW(split->context->arena, Misuse);
     *result = misuse;
+    vec_push(split->context->arena, &check->found, result);
     return result;
 }
 
@@ -160,6 +174,8 @@ static bool is_edge_comparison(Split *split, const IrOp *op) {
 /* ---- reports ---- */
 
 static Span value_span(const IrValue *value, Span otherwise) {
+    while (value->def && value->def->kind == OP_BROADCAST)
+        value = value->def->operands.items[0];
     return value->def && value->def->span.line ? value->def->span : otherwise;
 }
 
@@ -230,49 +246,109 @@ static bool is_subscript(const IrOp *op, int operand) {
     return is_access && operand >= 1 && operand <= op->operands.items[0]->type->rank;
 }
 
-/* What is wrong with operand `i` where it stands; *varies as ValueCheck.varies. */
-static Misuse *check_operand(ValueCheck *check, const IrOp *op, int i, const char **varies) {
+/* What is wrong with the value where `op` takes it. */
+static Fault check_use(ValueCheck *check, const IrOp *op, const IrValue *value, bool is_offset) {
     Split *split = check->split;
-    const IrValue *value = op->operands.items[i];
     const Dim *form = split->forms[value->id];
-    *varies = check->varies[value->id] ? check->varies[value->id] : form_varies(split, form);
-    if (check->misuse[value->id])
-        return check->misuse[value->id];
-    Misuse *misuse = misuse_of_form(split, op, value);
-    bool by_block = misuse && misuse->kind != MISUSE_DIM;
-    return by_block && is_subscript(op, i) ? NULL : misuse; /* how a subscript follows ctx.block is settled by its kind of access */
+    Fault fault = {check->misuse[value->id], check->varies[value->id]};
+    if (!fault.varies)
+        fault.varies = form_varies(split, form);
+    if (fault.misuse)
+        return fault;
+    fault.misuse = misuse_of_form(check, op, value);
+    if (fault.misuse && fault.misuse->kind != MISUSE_DIM && is_offset)
+        fault.misuse = NULL; /* how a subscript follows ctx.block is settled by its kind of access */
+    return fault;
 }
 
-static void check_op(ValueCheck *check, const IrOp *op) {
+static Fault join(Fault a, Fault b) {
+    return (Fault){a.misuse ? a.misuse : b.misuse, a.varies ? a.varies : b.varies};
+}
+
+static void set_fault(ValueCheck *check, const IrValue *value, Fault fault) {
+    if (!check->misuse[value->id] && fault.misuse) {
+        check->misuse[value->id] = fault.misuse;
+        check->changed = true;
+    }
+    if (!check->varies[value->id] && fault.varies) {
+        check->varies[value->id] = fault.varies;
+        check->changed = true;
+    }
+}
+
+static void check_access(ValueCheck *check, const IrOp *op, Fault fault, Fault control) {
+    Split *split = check->split;
+    if (op->kind == OP_STORE)
+        fault = join(fault, control);
+    if (fault.misuse)
+        report(split, fault.misuse);
+    else if (fault.varies && op->kind == OP_STORE)
+        diag_warning(split->context->diag, WARN_SUPER, op->span, "what is stored to '%s' depends on '%s', which changes with the super-tiles",
+            op->operands.items[0]->name, fault.varies);
+}
+
+static void check_op(ValueCheck *check, const IrOp *op, Fault control) {
     Split *split = check->split;
     const IrValue *result = op->results.count == 1 ? op->results.items[0] : NULL;
     bool takes_forms = result && !split->opaque[result->id]; /* a sum or product: its own form says all about it */
     bool is_edge = is_edge_comparison(split, op);
-    Misuse *misuse = NULL;
-    const char *varies = NULL;
+    Fault fault = {NULL, NULL};
     for (int i = 0; i < op->operands.count; i++) {
         const IrValue *value = op->operands.items[i];
-        const char *operand_varies = check->varies[value->id];
-        Misuse *operand_misuse = check->misuse[value->id];
-        if (!takes_forms && !is_edge)
-            operand_misuse = check_operand(check, op, i, &operand_varies);
-        misuse = misuse ? misuse : operand_misuse;
-        varies = varies ? varies : operand_varies;
+        Fault inherited = {check->misuse[value->id], check->varies[value->id]};
+        fault = join(fault, takes_forms || is_edge ? inherited : check_use(check, op, value, is_subscript(op, i)));
     }
-    if (result) {
-        check->misuse[result->id] = misuse;
-        check->varies[result->id] = varies;
+    if (result)
+        set_fault(check, result, fault);
+    if (check->reports && (op->kind == OP_LOAD || op->kind == OP_STORE))
+        check_access(check, op, fault, control);
+}
+
+static void check_block(ValueCheck *check, const IrBlock *block, Fault control);
+
+/* What bounds and conditions depend on, all depends on that is stored or carried under them. */
+static void check_regions(ValueCheck *check, const IrOp *op, Fault control) {
+    int first = ir_first_carried(op), index = op->kind == OP_FOR;
+    for (int i = 0; i < (op->kind == OP_IF ? 1 : first); i++)
+        control = join(control, check_use(check, op, op->operands.items[i], false));
+    if (op->kind == OP_WHILE)
+        control = join(control, check_use(check, op, op->regions.items[0]->last->operands.items[0], false));
+    if (index)
+        set_fault(check, op->regions.items[0]->args.items[0], control);
+    for (int r = 0; r < op->regions.count; r++)
+        check_block(check, op->regions.items[r], control);
+    for (int i = 0; i < op->results.count; i++) {
+        Fault fault = control;
+        if (op->kind != OP_IF)
+            fault = join(fault, check_use(check, op, op->operands.items[first + i], false));
+        for (int r = 0; r < op->regions.count; r++)
+            if (op->regions.items[r]->last->kind == OP_YIELD)
+                fault = join(fault, check_use(check, op, op->regions.items[r]->last->operands.items[i], false));
+        for (int r = 0; r < op->regions.count && op->kind != OP_IF; r++)
+            set_fault(check, op->regions.items[r]->args.items[index + i], fault);
+        set_fault(check, op->results.items[i], fault);
     }
-    if (misuse && (op->kind == OP_LOAD || op->kind == OP_STORE))
-        report(split, misuse);
-    else if (varies && op->kind == OP_STORE)
-        diag_warning(split->context->diag, WARN_SUPER, op->span, "what is stored to '%s' depends on '%s', which changes with the super-tiles",
-            op->operands.items[0]->name, varies);
+}
+
+static void check_block(ValueCheck *check, const IrBlock *block, Fault control) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (op->regions.count > 0)
+            check_regions(check, op, control);
+        else
+            check_op(check, op, control);
+    }
 }
 
 void check_values(Split *split) {
     Arena *arena = split->context->arena;
-    ValueCheck check = {split, NEW_ARRAY(arena, Misuse *, split->value_count + 1), NEW_ARRAY(arena, const char *, split->value_count + 1)};
-    for (const IrOp *op = split->kernel->body->first; op; op = op->next)
-        check_op(&check, op);
+    ValueCheck check = {.split = split};
+    check.misuse = NEW_ARRAY(arena, Misuse *, split->value_count + 1);
+    check.varies = NEW_ARRAY(arena, const char *, split->value_count + 1);
+    const Fault none = {NULL, NULL};
+    do {
+        check.changed = false;
+        check_block(&check, split->kernel->body, none);
+    } while (check.changed);
+    check.reports = true;
+    check_block(&check, split->kernel->body, none);
 }

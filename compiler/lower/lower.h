@@ -77,10 +77,27 @@ bool assignment_next(Assignment *assignment); /* false, and back at the first on
 /* A copy of the kernel with search dims replaced by `values` (signature.search order), folded. */
 IrKernel *specialise(Context *context, const IrKernel *kernel, const int64_t *values);
 
+/* ---- contract.c: loops that are contractions; of specialised kernels ---- */
+
+typedef struct Contracted {
+    const IrOp *loop; /* for: carries the accumulator alone */
+    const IrOp *dot;  /* dot or dot_t, of `a`, `b` and the accumulator */
+    const IrOp *a, *b; /* loads; each turn's slices follow the last one's along k */
+    int64_t step;      /* of k, a turn */
+} Contracted;
+
+/* Gives every accumulator of a contraction a loop of its own, before the one it was carried in, which carries a dead value from then on. Preserves
+ * meaning: the loop stores to neither factor, and nothing in it reads the accumulator. */
+bool contraction_isolate(Context *context, IrKernel *kernel);
+/* Is `loop` such a loop and nothing else? */
+bool contraction_match(Context *context, const IrKernel *kernel, const IrOp *loop, Contracted *found);
+/* Do rows (axis 0) or columns (1) of the result that lie beyond the edge of a's, or b's, tensor reach nothing but stores beyond an edge? */
+bool contraction_unseen(const IrKernel *kernel, const Contracted *contracted, int axis);
+
 /* ---- variants.c: which assignments the CPU code holds ---- */
 
 /* Fills program's variants for the CPU by a static model: among assignments that satisfy @require and divide the @cluster defaults, the largest whose
- * tiles fit the first-level cache, ties to the earliest in declaration order. Search dims that a tensor's extent, @aligned or a @require over
+ * tiles fit the cache, ties to the earliest in declaration order. Search dims that a tensor's extent, @aligned or a @require over
  * symbolic dims decides get a variant for each of their values. A kernel without any legal assignment is an error. */
 void select_cpu_variants(Context *context, ClusterProgram *program);
 

@@ -29,15 +29,26 @@ typedef struct BlockAxis {
     bool split;           /* step is a @cluster name */
 } BlockAxis;
 
+/* What a name for a value is known to be between, both ends included; NULL: nothing is known. */
+typedef struct NameRange {
+    const char *name;
+    const Dim *low, *high;
+    bool per_element; /* of a tile: it stands for another number in each element */
+} NameRange;
+
 typedef struct Split {
     Context *context;
     IrKernel *kernel;
     ClusterKernel *result;
     const Dim **forms; /* by IrValue.id */
     bool *opaque;      /* by IrValue.id: the form is a name for the value itself */
-    unsigned *depends; /* by IrValue.id: ctx.block and ctx.grid axes that it is computed from, as bits; through memory does not count */
+    /* By IrValue.id: ctx.block and ctx.grid axes that it is computed from, as bits; through memory does not count. Nor do a loop's bounds for its
+     * index: what they may depend on is cluster_value.c's matter, and then the index runs through the same numbers in both readings. */
+    unsigned *depends;
     int value_count;
-    VEC(Access) accesses;
+    bool changed;          /* by the round at hand of the analysis */
+    VEC(NameRange) ranges; /* a later one's ends may mention the names before it */
+    VEC(Access) accesses;  /* in program order */
     BlockAxis block[3];
     const Access **axis_access; /* by param * PHB_MAX_RANK + axis: the access that made it a grid axis, or NULL */
     int *grid_axis;             /* by the same: the ctx.block axis that it follows, or -1 */
@@ -47,15 +58,15 @@ extern const char *const block_names[3], *const grid_names[3], *const super_name
 
 /* ---- affine.c ----
  *
- * A form is an i64 value as a Dim whose names may also be positions ("ctx.block.x", "origin(a, 0)"), which no source name can be, and "%7" for a
- * value that is no polynomial in these. */
+ * A form is an i64 value, a scalar or each element of a tile, as a Dim whose names may also be positions ("ctx.block.x", "origin(a, 0)"), which no
+ * source name can be, and "%7" for a value that is no polynomial in these. */
 
 void affine_analyse(Split *split); /* numbers the kernel's values; fills forms, opaque, depends, accesses */
 const Dim *form_name(Split *split, const char *name);
 const Dim *form_origin(Split *split, int param, int axis);
 const Dim *form_replace(Split *split, const Dim *form, const Dim *name, const Dim *by); /* NULL on overflow */
 bool form_mentions_extent(const Dim *form, const char *tensor, int axis);
-/* 0 <= rest < step in every assignment of the leaf. */
+/* 0 <= rest < step in every assignment of the leaf, wherever in their ranges the names are. */
 bool form_within(Split *split, const Dim *rest, const Dim *step);
 /* extent(T, k) as the declared extent: what both readings call the whole axis. */
 const Dim *form_declared(Split *split, const Dim *form);

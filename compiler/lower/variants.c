@@ -2,16 +2,17 @@
  * one for each of its values, so that the choice is left to them.
  *
  * The model: a CTA's tiles should stay in the first-level cache while element-wise code runs over them, and the larger they are the less the work
- * around each CTA costs. */
+ * around each CTA costs. Contractions block for the first-level cache by themselves: there the tiles should stay in the second-level cache. */
 #include "compiler/lower/lower.h"
 
 #include <string.h>
 
 enum {
-    CACHE_BYTES = 32 << 10,    /* the first-level data cache of every x86-64-v3 core */
-    MAX_ASSIGNMENTS = 1 << 14, /* that are looked at, in declaration order */
-    MAX_SLICES = 256,          /* that are counted */
-    MAX_VARIANTS = 16,         /* that are kept */
+    FIRST_CACHE_BYTES = 32 << 10,   /* of every x86-64-v3 core, for data */
+    SECOND_CACHE_BYTES = 512 << 10, /* of most, or more */
+    MAX_ASSIGNMENTS = 1 << 14,      /* that are looked at, in declaration order */
+    MAX_SLICES = 256,               /* of one block, that are told apart */
+    MAX_VARIANTS = 16,              /* that are kept */
 };
 
 typedef struct Candidate {
@@ -19,12 +20,23 @@ typedef struct Candidate {
     int64_t bytes;
 } Candidate;
 
+/* Tiles that are in memory at once: those of a block, and of one of its regions. */
+typedef struct Part Part;
+struct Part {
+    VEC(int) tiles; /* index into Selection.shapes */
+    VEC(Part *) regions;
+    const IrOp *slices[MAX_SLICES]; /* loads and stores */
+    int slice_count;
+};
+
 typedef struct Selection {
     Context *context;
     const ClusterKernel *kernel;
     bool *decided; /* by search dim: by the tensors or at launch */
-    const IrOp *slices[MAX_SLICES];
-    int slice_count;
+    Part *body;
+    VEC(const Type *) shapes; /* of tiles in memory, each once */
+    int64_t *shape_bytes;     /* under the assignment at hand; INT64_MAX where that has no value */
+    bool contracts;
     VEC(Candidate) best; /* one for each combination of decided values */
 } Selection;
 
@@ -54,10 +66,9 @@ static void find_decided(Selection *s) {
 static void find_varying(const Selection *s, bool *varies) {
     const Signature *signature = &s->kernel->kernel->signature;
     memcpy(varies, s->decided, (size_t)signature->search.count);
-    for (int i = 0; i < s->slice_count; i++)
-        for (int k = 0; k < PHB_MAX_RANK; k++)
-            if (s->slices[i]->extent[k])
-                mark(signature, s->slices[i]->extent[k], varies);
+    for (int i = 0; i < s->shapes.count; i++)
+        for (int k = 0; k < s->shapes.items[i]->rank; k++)
+            mark(signature, s->shapes.items[i]->dims[k], varies);
     for (int i = 0; i < signature->require.count; i++)
         mark(signature, signature->require.items[i].cond, varies);
     for (int axis = 0; axis < 3; axis++)
@@ -77,32 +88,74 @@ static bool same_slice(const IrOp *a, const IrOp *b) {
     return true;
 }
 
+static void add_tile(Selection *s, Part *part, const Type *type) {
+    if (type->rank == 0)
+        return;
+    int shape = 0;
+    while (shape < s->shapes.count && s->shapes.items[shape] != type)
+        shape++;
+    if (shape == s->shapes.count)
+        vec_push(s->context->arena, &s->shapes, type);
+    vec_push(s->context->arena, &part->tiles, shape);
+}
+
 /* Distinct slices only: what is updated in place is one tile. */
-static void find_slices(Selection *s) {
-    for (const IrOp *op = s->kernel->kernel->body->first; op && s->slice_count < MAX_SLICES; op = op->next) {
-        bool is_new = op->kind == OP_LOAD || op->kind == OP_STORE;
-        for (int i = 0; is_new && i < s->slice_count; i++)
-            is_new = !same_slice(op, s->slices[i]);
-        if (is_new)
-            s->slices[s->slice_count++] = op;
+static void add_slice(Selection *s, Part *part, const IrOp *op) {
+    for (int i = 0; i < part->slice_count; i++)
+        if (same_slice(op, part->slices[i]))
+            return;
+    if (part->slice_count < MAX_SLICES)
+        part->slices[part->slice_count++] = op;
+    add_tile(s, part, op->kind == OP_LOAD ? op->results.items[0]->type : op->operands.items[op->operands.count - 1]->type);
+}
+
+/* In memory is what is carried, and what takes more than one element of an operand for one of its own; element-wise values are not. */
+static Part *find_tiles(Selection *s, const IrBlock *block) {
+    Part *part = NEW(s->context->arena, Part);
+    for (int i = 0; block->owner && i < block->args.count; i++)
+        add_tile(s, part, block->args.items[i]->type);
+    for (const IrOp *op = block->first; op; op = op->next) {
+        bool is_dot = op->kind == OP_DOT || op->kind == OP_DOT_T;
+        s->contracts |= is_dot;
+        if (op->kind == OP_LOAD || op->kind == OP_STORE)
+            add_slice(s, part, op);
+        else if (is_dot || op->kind == OP_CUMSUM || op->kind == OP_TRANSPOSE || (op_info[op->kind].traits & TRAIT_REDUCES))
+            add_tile(s, part, op->results.items[0]->type);
+        for (int i = 0; i < op->regions.count; i++)
+            vec_push(s->context->arena, &part->regions, find_tiles(s, op->regions.items[i]));
     }
+    return part;
+}
+
+static int64_t add_saturating(int64_t a, int64_t b) {
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+static int64_t tile_bytes(const Selection *s, const Type *type, const int64_t *values) {
+    int64_t bytes = (dtype_bits(type->scalar) + 7) / 8, extent;
+    for (int k = 0; k < type->rank; k++)
+        if (!dim_evaluate(s->context, &s->kernel->kernel->signature, type->dims[k], values, &extent) || __builtin_mul_overflow(bytes, extent, &bytes))
+            return INT64_MAX;
+    return bytes;
+}
+
+static int64_t part_bytes(const Selection *s, const Part *part) {
+    int64_t own = 0, largest = 0;
+    for (int i = 0; i < part->tiles.count; i++)
+        own = add_saturating(own, s->shape_bytes[part->tiles.items[i]]);
+    for (int i = 0; i < part->regions.count; i++) {
+        int64_t bytes = part_bytes(s, part->regions.items[i]);
+        largest = bytes > largest ? bytes : largest;
+    }
+    return add_saturating(own, largest);
 }
 
 /* INT64_MAX where it has no value. */
-static int64_t working_set(const Selection *s, const int64_t *values) {
-    int64_t total = 0;
-    for (int i = 0; i < s->slice_count; i++) {
-        const IrOp *op = s->slices[i];
-        const Type *type = op->operands.items[0]->type;
-        int64_t bytes = (dtype_bits(type->scalar) + 7) / 8, extent;
-        for (int k = 0; k < type->rank; k++)
-            if (op->extent[k] && (!dim_evaluate(s->context, &s->kernel->kernel->signature, op->extent[k], values, &extent) ||
-                                     __builtin_mul_overflow(bytes, extent, &bytes)))
-                return INT64_MAX;
-        if (__builtin_add_overflow(total, bytes, &total))
-            return INT64_MAX;
-    }
-    return total;
+static int64_t working_set(Selection *s, const int64_t *values) {
+    for (int i = 0; i < s->shapes.count; i++)
+        s->shape_bytes[i] = tile_bytes(s, s->shapes.items[i], values);
+    return part_bytes(s, s->body);
 }
 
 /* ---- the choice ---- */
@@ -121,8 +174,9 @@ static bool is_admissible(const Selection *s, const int64_t *values) {
     return true;
 }
 
-static bool is_better(int64_t bytes, int64_t than) {
-    bool fits = bytes <= CACHE_BYTES, other_fits = than <= CACHE_BYTES;
+static bool is_better(const Selection *s, int64_t bytes, int64_t than) {
+    int64_t cache = s->contracts ? SECOND_CACHE_BYTES : FIRST_CACHE_BYTES;
+    bool fits = bytes <= cache, other_fits = than <= cache;
     if (fits != other_fits)
         return fits;
     return fits ? bytes > than : bytes < than;
@@ -146,7 +200,7 @@ static void consider(Selection *s, const int64_t *values) {
         return;
     int64_t bytes = working_set(s, values);
     Candidate *rival = find_rival(s, values);
-    if (rival && is_better(bytes, rival->bytes)) {
+    if (rival && is_better(s, bytes, rival->bytes)) {
         memcpy(rival->values, values, size);
         rival->bytes = bytes;
     } else if (!rival && s->best.count < MAX_VARIANTS) {
@@ -160,7 +214,8 @@ static void select_kernel(Context *context, ClusterKernel *kernel) {
     const Signature *signature = &kernel->kernel->signature;
     Selection s = {.context = context, .kernel = kernel};
     find_decided(&s);
-    find_slices(&s);
+    s.body = find_tiles(&s, kernel->kernel->body);
+    s.shape_bytes = NEW_ARRAY(context->arena, int64_t, s.shapes.count + 1);
     Assignment assignment = assignment_first(context, signature);
     find_varying(&s, assignment.varies);
     int tried = 0;

@@ -9,7 +9,8 @@
 
 typedef struct Expr Expr;
 typedef struct Stmt Stmt;
-typedef struct Symbol Symbol; /* sema.h */
+typedef struct Symbol Symbol;   /* sema.h */
+typedef struct Inlined Inlined; /* sema.h */
 
 /* Binary operators, loosest first: enumerator, spelling, precedence. */
 #define AST_BINARY_OPS(X) \
@@ -52,6 +53,7 @@ typedef enum ExprKind {
     EXPR_INDEX,   /* base[subs] */
     EXPR_FIELD,   /* base.name */
     EXPR_CONVERT, /* made by sema: `left` converted to `type` (same shape) */
+    EXPR_INLINE,  /* made by sema of a CALL of a fn: `inlined` */
 } ExprKind;
 
 typedef enum SubKind {
@@ -90,6 +92,8 @@ struct Expr {
     const Dim *dim;     /* the value, where it is an expression over dims and integers alone */
     Symbol *symbol;     /* NAME: what it names */
     int builtin;        /* CALL, FIELD: Builtin of sema.h, else 0 */
+    bool is_once;       /* an element that is stored to, CALL of an atomic: once per CTA, else once per thread */
+    Inlined *inlined;   /* INLINE */
 };
 
 typedef enum StmtKind {
@@ -183,6 +187,7 @@ Ast *parse_source(Context *context);
 /* print.c: source text that parses to the same tree; one canonical layout. */
 void ast_print(Buffer *buffer, const Ast *ast);
 void expr_print(Buffer *buffer, const Expr *expr);
+void type_expr_print(Buffer *buffer, const TypeExpr *type);
 const char *binary_op_text(BinaryOp op);
 
 #endif

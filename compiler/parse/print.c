@@ -98,6 +98,7 @@ void expr_print(Buffer *out, const Expr *expr) {
         break;
     }
     case EXPR_CALL:
+    case EXPR_INLINE:
         operand_print(out, expr->left, PRECEDENCE_POSTFIX);
         buffer_puts(out, "(");
         exprs_print(out, expr->args.items, expr->args.count);
@@ -118,7 +119,7 @@ void expr_print(Buffer *out, const Expr *expr) {
     }
 }
 
-static void type_expr_print(Buffer *out, const TypeExpr *type) {
+void type_expr_print(Buffer *out, const TypeExpr *type) {
     if (type->kind == TYPE_SCALAR) {
         buffer_puts(out, dtype_name(type->scalar));
         return;

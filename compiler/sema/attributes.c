@@ -13,6 +13,10 @@ static void add_aligned(Checker *checker, const Attr *attr);
 static void add_require(Checker *checker, const Attr *attr);
 static void set_grid(Checker *checker, const Attr *attr);
 static void set_fastmath(Checker *checker, const Attr *attr);
+static void check_tensorcore(Checker *checker, const Attr *attr);
+static void check_pipeline(Checker *checker, const Attr *attr);
+static void check_cluster_dims(Checker *checker, const Attr *attr);
+static void check_nonportable(Checker *checker, const Attr *attr);
 
 enum { AUTOTUNE, CLUSTER, OTHER }; /* in this order: each needs what those before it declare */
 
@@ -29,10 +33,10 @@ static const struct {
     {"aligned", OTHER, true, add_aligned},
     {"grid", OTHER, false, set_grid},
     {"fastmath", OTHER, false, set_fastmath},
-    {"cluster_dims", OTHER, false, NULL},
-    {"nonportable", OTHER, false, NULL},
-    {"tensorcore", OTHER, false, NULL},
-    {"pipeline", OTHER, false, NULL},
+    {"cluster_dims", OTHER, false, check_cluster_dims},
+    {"nonportable", OTHER, false, check_nonportable},
+    {"tensorcore", OTHER, false, check_tensorcore},
+    {"pipeline", OTHER, false, check_pipeline},
     {"halo", OTHER, true, NULL},
 };
 enum { ATTRIBUTE_COUNT = sizeof attributes / sizeof *attributes };
@@ -93,7 +97,7 @@ static void add_search_dim(Checker *checker, const AttrArg *arg) {
         for (int i = 0; i < count; i++)
             vec_push(context->arena, &dim.leaf, values[i]);
         vec_push(context->arena, &signature->search, dim);
-        scope_declare(checker, SYMBOL_SEARCH_DIM, arg->name, arg->name_span, type_scalar(context->types, PHB_I64));
+        scope_declare_dim(checker, SYMBOL_SEARCH_DIM, arg->name, arg->name_span, dim_name(context->dims, arg->name));
     }
 }
 
@@ -173,6 +177,8 @@ static bool has_positional(Checker *checker, const Attr *attr, int least, int mo
         return true;
     if (most == 0)
         diag_error(diag, attr->span, "@%s takes no arguments", attr->name);
+    else if (least == 0)
+        diag_error(diag, attr->span, "@%s takes at most %d %s, found %d", attr->name, most, most == 1 ? "argument" : "arguments", attr->args.count);
     else
         diag_error(diag, attr->span, "@%s takes %d to %d arguments, found %d", attr->name, least, most, attr->args.count);
     return false;
@@ -274,6 +280,77 @@ static void set_grid(Checker *checker, const Attr *attr) {
 
 static void set_fastmath(Checker *checker, const Attr *attr) {
     checker->signature->fastmath = has_positional(checker, attr, 0, 0);
+}
+
+/* The next two say how a GPU is to be used: elsewhere they change nothing. */
+static void check_tensorcore(Checker *checker, const Attr *attr) {
+    static const char *const modes[] = {"bf16x6", "tf32x3", "f16x3", "tf32", "bf16", "f16"};
+    Names names = {0};
+    if (!has_positional(checker, attr, 0, 1) || attr->args.count == 0)
+        return;
+    const Expr *mode = attr->args.items[0].value;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if (mode->kind == EXPR_NAME && strcmp(mode->text, modes[i]) == 0)
+            return;
+        vec_push(checker->context->arena, &names, modes[i]);
+    }
+    const char *text = expr_text(checker, mode);
+    diag_error(checker->context->diag, mode->span, "the modes of @tensorcore are bf16x6, tf32x3, f16x3, tf32, bf16 and f16; found '%s'%s", text,
+        suggestion(checker, text, &names));
+}
+
+static void check_pipeline(Checker *checker, const Attr *attr) {
+    const char *failure = "";
+    if (!has_positional(checker, attr, 0, 1) || attr->args.count == 0)
+        return;
+    Expr *stages = attr->args.items[0].value;
+    const Dim *dim = dim_resolve(checker, stages, DIM_SEARCH);
+    if (dim && leaf_ask(checker, &dim, 1, all_positive, &failure) != LEAF_ALWAYS)
+        diag_error(checker->context->diag, stages->span, "a pipeline has at least 1 stage; this one has not%s", failure);
+}
+
+static bool has_attribute(const Checker *checker, const char *name) {
+    for (int i = 0; i < checker->decl->attrs.count; i++)
+        if (strcmp(checker->decl->attrs.items[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool are_cluster_dims(const int64_t *values, int count, int64_t most) {
+    int64_t ctas = 1;
+    for (int i = 0; i < count; i++) {
+        if (values[i] < 1 || values[i] > most)
+            return false;
+        ctas *= values[i];
+    }
+    return ctas <= most;
+}
+
+static bool are_portable(const int64_t *values, int count) {
+    return are_cluster_dims(values, count, 8);
+}
+
+static bool are_nonportable(const int64_t *values, int count) {
+    return are_cluster_dims(values, count, 16);
+}
+
+static void check_cluster_dims(Checker *checker, const Attr *attr) {
+    const Dim *dims[3];
+    const char *failure = "";
+    bool is_nonportable = has_attribute(checker, "nonportable"), is_sound = has_positional(checker, attr, 1, 3);
+    for (int i = 0; is_sound && i < attr->args.count; i++) {
+        dims[i] = dim_resolve(checker, attr->args.items[i].value, DIM_SEARCH);
+        is_sound = dims[i] != NULL;
+    }
+    if (is_sound && leaf_ask(checker, dims, attr->args.count, is_nonportable ? are_nonportable : are_portable, &failure) != LEAF_ALWAYS)
+        diag_error(checker->context->diag, attr->span, "a thread-block cluster has 1 to %s; this one has not%s",
+            is_nonportable ? "16 CTAs" : "8 CTAs, and up to 16 with @nonportable", failure);
+    note_thread_use(checker, attr->span);
+}
+
+static void check_nonportable(Checker *checker, const Attr *attr) {
+    if (has_positional(checker, attr, 0, 0) && !has_attribute(checker, "cluster_dims"))
+        diag_error(checker->context->diag, attr->span, "@nonportable is about @cluster_dims, which this kernel has not");
 }
 
 /* ---- in order ---- */

@@ -3,116 +3,40 @@
 
 #include <string.h>
 
-typedef enum BuiltinKind { NONE, POSITION, CONVERT, ELEMENT } BuiltinKind;
-
-typedef struct BuiltinInfo {
-    const char *text;
-    int arity;
-    BuiltinKind kind;
-} BuiltinInfo;
-
-static const BuiltinInfo builtins[BUILTIN_COUNT] = {
-    {"", 0, NONE},
-#define BUILTIN(id, text, arity, kind) {text, arity, kind},
+const BuiltinInfo builtin_table[BUILTIN_COUNT] = {
+    {"", 0, 0, OPERANDS_OWN, RESULT_NONE},
+#define BUILTIN(id, text, least, most, operands, result) {text, least, most, OPERANDS_##operands, RESULT_##result},
 #include "compiler/sema/builtins.def"
 #undef BUILTIN
 };
 
-/* Known to the language; not built yet. */
-static const char *const later_functions[] = {
-    "exp",
-    "exp2",
-    "log",
-    "log2",
-    "sqrt",
-    "rsqrt",
-    "tanh",
-    "sigmoid",
-    "erf",
-    "sin",
-    "cos",
-    "abs",
-    "floor",
-    "ceil",
-    "round",
-    "trunc",
-    "min",
-    "max",
-    "tmin",
-    "tmax",
-    "pow",
-    "fma",
-    "popcount",
-    "clz",
-    "bitcast",
-    "where",
-    "dot",
-    "dot_t",
-    "rowsum",
-    "rowmax",
-    "rowmin",
-    "rowargmax",
-    "colsum",
-    "colmax",
-    "colmin",
-    "sum",
-    "any",
-    "all",
-    "cumsum",
-    "tril",
-    "triu",
-    "transpose",
-    "reshape",
-    "iota",
-    "barrier",
-    "elect_one_sync",
-    "shuffle",
-    "shuffle_xor",
-    "shuffle_up",
-    "shuffle_down",
-    "ballot",
-    "warp_sum",
-    "warp_max",
-    "warp_min",
-    "block_sum",
-    "block_max",
-    "block_min",
-    "cluster_arrive",
-    "cluster_arrive_relaxed",
-    "cluster_wait",
-    "cluster_sync",
-    "cluster_mask",
-    "remote",
-    "atomic_add",
-    "atomic_max",
-    "atomic_min",
-    "atomic_cas",
-};
-static const char *const later_ctx_fields[] = {"thread", "threads", "warp", "lane", "cluster"};
+/* Second names. */
+static const struct { const char *alias, *name; } aliases[] = {{"tmin", "min"}, {"tmax", "max"}};
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 const char *builtin_name(Builtin builtin) {
-    return builtins[builtin].text;
+    return builtin_table[builtin].text;
 }
 
-static bool is_listed(const char *const *names, int count, const char *name) {
-    for (int i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
+static const char *canonical_name(const char *name) {
+    for (int i = 0; i < COUNT(aliases); i++)
+        if (strcmp(aliases[i].alias, name) == 0)
+            return aliases[i].name;
+    return name;
 }
 
+/* The first row of the name, aliases included. */
 static Builtin find_function(const char *name) {
+    name = canonical_name(name);
     for (int i = 1; i < BUILTIN_COUNT; i++)
-        if (builtins[i].text[0] && strcmp(builtins[i].text, name) == 0)
+        if (builtin_table[i].text[0] && strcmp(builtin_table[i].text, name) == 0)
             return (Builtin)i;
     return BUILTIN_NONE;
 }
 
 bool builtin_is_known(const char *name) {
-    return strcmp(name, "ctx") == 0 || strcmp(name, "range") == 0 || find_function(name) != BUILTIN_NONE ||
-           is_listed(later_functions, COUNT(later_functions), name);
+    return strcmp(name, "ctx") == 0 || strcmp(name, "range") == 0 || find_function(name) != BUILTIN_NONE;
 }
 
 /* ---- where am I ---- */
@@ -128,17 +52,34 @@ static const Type *i64_type(Checker *checker) {
 
 static void error_ctx_field(Checker *checker, const Expr *expr) {
     Diag *diag = checker->context->diag;
-    if (is_listed(later_ctx_fields, COUNT(later_ctx_fields), expr->text)) {
-        error_unsupported(checker, expr->span, arena_printf(checker->context->arena, "'ctx.%s' is", expr->text));
-        return;
-    }
     Names names = {0};
     for (int i = 1; i < BUILTIN_COUNT; i++)
-        if (strncmp(builtins[i].text, "ctx.", 4) == 0)
-            vec_push(checker->context->arena, &names, builtins[i].text + 4);
-    for (int i = 0; i < COUNT(later_ctx_fields); i++)
-        vec_push(checker->context->arena, &names, later_ctx_fields[i]);
+        if (strncmp(builtin_table[i].text, "ctx.", 4) == 0 && !strchr(builtin_table[i].text + 4, '.'))
+            vec_push(checker->context->arena, &names, builtin_table[i].text + 4);
     diag_error(diag, expr->op_span, "'ctx' has no field '%s'%s", expr->text, suggestion(checker, expr->text, &names));
+}
+
+/* ctx.a.x, ctx.a or, of a value without parts, all of it. */
+static void set_field(Checker *checker, Expr *expr, Builtin builtin) {
+    expr->builtin = (int)builtin;
+    expr->type = i64_type(checker);
+    if (builtin == BUILTIN_CTX_BLOCK)
+        note_block(checker, expr->text[0] - 'x', expr->span);
+    else if (builtin_table[builtin].result == RESULT_PLACE || builtin == BUILTIN_CTX_THREAD || builtin == BUILTIN_CTX_CLUSTER)
+        note_thread_use(checker, expr->span);
+}
+
+static void check_part(Checker *checker, Expr *expr, Builtin builtin) {
+    const char *name = builtin_table[builtin].text, *part = expr->text;
+    bool is_axis = strcmp(part, "x") == 0 || strcmp(part, "y") == 0 || strcmp(part, "z") == 0;
+    Builtin place = find_function(arena_printf(checker->context->arena, "%s.%s", name, part));
+    if (builtin_table[builtin].result == RESULT_PLACE)
+        diag_error(checker->context->diag, expr->op_span, "'%s' is a value and has no parts, found '%s'", name, part);
+    else if (is_axis || place != BUILTIN_NONE)
+        set_field(checker, expr, is_axis ? builtin : place);
+    else
+        diag_error(checker->context->diag, expr->op_span, "'%s' has the parts x, y%s z%s, found '%s'", name,
+            builtin == BUILTIN_CTX_CLUSTER ? "," : " and", builtin == BUILTIN_CTX_CLUSTER ? ", rank and size" : "", part);
 }
 
 static bool is_ctx(const Checker *checker, const Expr *expr) {
@@ -160,23 +101,20 @@ void check_field(Checker *checker, Expr *expr) {
     Builtin builtin = find_function(arena_printf(checker->context->arena, "ctx.%s", field->text));
     if (builtin == BUILTIN_NONE) {
         error_ctx_field(checker, field);
-    } else if (!is_part) {
-        diag_error(diag, expr->span, "'%s' is no value; its parts are x, y and z", builtins[builtin].text);
-    } else if (strcmp(expr->text, "x") != 0 && strcmp(expr->text, "y") != 0 && strcmp(expr->text, "z") != 0) {
-        diag_error(diag, expr->op_span, "'%s' has the parts x, y and z, found '%s'", builtins[builtin].text, expr->text);
+    } else if (is_part) {
+        check_part(checker, expr, builtin);
+    } else if (builtin_table[builtin].result == RESULT_PLACE) {
+        set_field(checker, expr, builtin);
     } else {
-        expr->builtin = (int)builtin;
-        expr->type = i64_type(checker);
-        if (builtin == BUILTIN_CTX_BLOCK)
-            note_block(checker, expr->text[0] - 'x', expr->span);
+        diag_error(diag, expr->span, "'%s' is no value; its parts are x, y and z", builtin_table[builtin].text);
     }
 }
 
 const Symbol *check_tensor_axis(Checker *checker, Expr *call, int64_t *axis) {
     Diag *diag = checker->context->diag;
     const char *name = call->left->text;
-    if (call->args.count != 2) {
-        diag_error(diag, call->span, "'%s' takes 2 arguments, a tensor and an axis, found %d", name, call->args.count);
+    if (call->args.count != 2) { /* in a dim; calls among values have been counted */
+        diag_error(diag, call->span, "'%s' takes 2 arguments, found %d", name, call->args.count);
         return NULL;
     }
     Expr *tensor = call->args.items[0];
@@ -198,66 +136,15 @@ static void check_position(Checker *checker, Expr *call, Builtin builtin) {
             call->type = i64_type(checker);
         return;
     }
-    if (call->args.count != 1) {
-        diag_error(checker->context->diag, call->span, "'program_id' takes 1 argument, found %d", call->args.count);
-    } else if (constant_resolve(checker, call->args.items[0], "the axis of 'program_id'", 0, 0, &axis)) {
+    if (constant_resolve(checker, call->args.items[0], "the axis of 'program_id'", 0, 0, &axis)) {
         call->type = i64_type(checker);
         note_block(checker, 0, call->span);
     }
 }
 
-/* ---- values ---- */
-
-static void check_conversion(Checker *checker, Expr *call, PhbDType to) {
-    if (call->args.count != 1) {
-        diag_error(checker->context->diag, call->span, "'%s' takes 1 argument, found %d", dtype_name(to), call->args.count);
-        return;
-    }
-    Expr **arg = &call->args.items[0];
-    check_operand(checker, *arg);
-    *arg = literal_fits(*arg, to) ? literal_adapt(checker, *arg, to) : literal_settle(checker, *arg);
-    if (type_is_poison((*arg)->type))
-        return;
-    call->builtin = BUILTIN_CONVERT;
-    call->type = type_with_scalar(checker, (*arg)->type, to);
-    if (to == PHB_I64 && (*arg)->type == call->type)
-        call->dim = (*arg)->dim;
-}
-
-static void check_ceildiv(Checker *checker, Expr *call) {
-    Diag *diag = checker->context->diag;
-    if (call->args.count != 2) {
-        diag_error(diag, call->span, "'ceildiv' takes 2 arguments, found %d", call->args.count);
-        return;
-    }
-    Expr **a = &call->args.items[0], **b = &call->args.items[1];
-    check_operand(checker, *a);
-    check_operand(checker, *b);
-    if (!operands_unify(checker, call->span, "ceildiv", a, b))
-        return;
-    *a = literal_settle(checker, *a);
-    *b = literal_settle(checker, *b);
-    if (type_is_poison((*a)->type) || type_is_poison((*b)->type))
-        return;
-    PhbDType scalar = (*a)->type->scalar;
-    if (!dtype_is_int(scalar) || !dtype_is_int((*b)->type->scalar)) {
-        diag_error(diag, call->span, "'ceildiv' needs integers, found '%s' and '%s'", type_text(checker, (*a)->type), type_text(checker, (*b)->type));
-        return;
-    }
-    call->builtin = BUILTIN_CEILDIV;
-    call->type = shape_join(checker, call->span, "ceildiv", (*a)->type, (*b)->type, scalar);
-    int64_t divisor;
-    const Dim *by = (*b)->dim;
-    if (call->type == i64_type(checker) && (*a)->dim && by &&
-        (dim_is_int(by, &divisor) ? divisor > 0 : dim_is_static(checker, by) && by->kind == PHB_EXPR_DIM))
-        call->dim = dim_op(checker->context->dims, PHB_EXPR_CEILDIV, (*a)->dim, by);
-}
+/* ---- calls ---- */
 
 static void error_unknown_function(Checker *checker, const Expr *callee) {
-    if (is_listed(later_functions, COUNT(later_functions), callee->text)) {
-        error_unsupported(checker, callee->span, arena_printf(checker->context->arena, "'%s' is", callee->text));
-        return;
-    }
     const Decl *kernel = find_decl(checker->ast, callee->text, true);
     if (kernel) {
         diag_error(checker->context->diag, callee->span, "'%s' is a kernel; a job starts it, nothing calls it", callee->text);
@@ -270,13 +157,100 @@ static void error_unknown_function(Checker *checker, const Expr *callee) {
     }
     Names names = {0};
     for (int i = 1; i < BUILTIN_COUNT; i++)
-        if (builtins[i].text[0] && !strchr(builtins[i].text, '.'))
-            vec_push(checker->context->arena, &names, builtins[i].text);
-    for (int i = 0; i < COUNT(later_functions); i++)
-        vec_push(checker->context->arena, &names, later_functions[i]);
+        if (builtin_table[i].text[0] && !strchr(builtin_table[i].text, '.'))
+            vec_push(checker->context->arena, &names, builtin_table[i].text);
+    for (int i = 0; i < checker->ast->decls.count; i++)
+        if (!checker->ast->decls.items[i]->is_kernel)
+            vec_push(checker->context->arena, &names, checker->ast->decls.items[i]->name);
     for (int i = 0; i < PHB_DTYPE_COUNT; i++)
         vec_push(checker->context->arena, &names, dtype_name((PhbDType)i));
     diag_error(checker->context->diag, callee->span, "unknown function '%s'%s", callee->text, suggestion(checker, callee->text, &names));
+}
+
+/* The row that takes as many arguments as the call has; NONE after an error. */
+static Builtin find_overload(Checker *checker, const Expr *call, Builtin first) {
+    int count = call->args.count;
+    const char *name = call->left->text, *text = builtin_table[first].text;
+    int least = builtin_table[first].least, most = builtin_table[first].most;
+    for (int i = (int)first; i < BUILTIN_COUNT; i++) {
+        const BuiltinInfo *row = &builtin_table[i];
+        if (strcmp(row->text, text) != 0)
+            continue;
+        if (count >= row->least && count <= row->most)
+            return (Builtin)i;
+        least = row->least < least ? row->least : least;
+        most = row->most > most ? row->most : most;
+    }
+    const char *many = most == 1 ? "argument" : "arguments";
+    if (least == most)
+        diag_error(checker->context->diag, call->span, "'%s' takes %d %s, found %d", name, most, many, count);
+    else
+        diag_error(
+            checker->context->diag, call->span, "'%s' takes %d %s %d %s, found %d", name, least, most == least + 1 ? "or" : "to", most, many, count);
+    return BUILTIN_NONE;
+}
+
+static void check_builtin(Checker *checker, Expr *call, Builtin builtin) {
+    call->builtin = (int)builtin;
+    switch (builtin_table[builtin].result) {
+    case RESULT_POSITION:
+        check_position(checker, call, builtin);
+        break;
+    case RESULT_ELEMENT:
+        check_element(checker, call, builtin);
+        break;
+    case RESULT_WHERE:
+        check_where(checker, call);
+        break;
+    case RESULT_BITCAST:
+        check_bitcast(checker, call);
+        break;
+    case RESULT_IOTA:
+        check_iota(checker, call);
+        break;
+    case RESULT_RESHAPE:
+        check_reshape(checker, call);
+        break;
+    case RESULT_TRANSPOSE:
+        check_transpose(checker, call);
+        break;
+    case RESULT_TRIANGLE:
+        check_triangle(checker, call);
+        break;
+    case RESULT_DOT:
+        check_dot(checker, call, builtin);
+        break;
+    case RESULT_CUMSUM:
+    case RESULT_ROW:
+    case RESULT_ROW_SUM:
+    case RESULT_ROW_INDEX:
+    case RESULT_COL:
+    case RESULT_COL_SUM:
+    case RESULT_TOTAL:
+    case RESULT_TOTAL_SUM:
+        check_reduction(checker, call, builtin);
+        break;
+    case RESULT_SYNC:
+    case RESULT_ELECT:
+    case RESULT_BALLOT:
+    case RESULT_SHUFFLE:
+    case RESULT_THREADS:
+    case RESULT_THREADS_SUM:
+    case RESULT_CLUSTER_MASK:
+    case RESULT_REMOTE:
+    case RESULT_ATOMIC:
+        check_thread_call(checker, call, builtin);
+        break;
+    case RESULT_CONVERT:
+    case RESULT_PLACE:
+    case RESULT_NONE:
+        break;
+    }
+}
+
+static void check_args(Checker *checker, const Expr *call) {
+    for (int i = 0; i < call->args.count; i++)
+        check_expr(checker, call->args.items[i]);
 }
 
 void check_call(Checker *checker, Expr *call) {
@@ -289,29 +263,25 @@ void check_call(Checker *checker, Expr *call) {
         return;
     }
     const Symbol *symbol = scope_find(checker, callee->text);
+    FnState *fn = find_fn(checker, callee->text);
     if (symbol) {
         if (!type_is_poison(symbol->type)) {
             diag_error(diag, callee->span, "'%s' is no function", callee->text);
             diag_note(diag, symbol->span, "'%s' is declared here", callee->text);
         }
-        return;
-    }
-    if (dtype_find(callee->text, &dtype)) {
+    } else if (fn) {
+        check_fn_call(checker, call, fn);
+    } else if (dtype_find(callee->text, &dtype)) {
+        call->builtin = BUILTIN_CONVERT;
         check_conversion(checker, call, dtype);
-        return;
-    }
-    Builtin builtin = find_function(callee->text);
-    if (builtin == BUILTIN_NONE) {
-        if (!find_decl(checker->ast, callee->text, false)) /* the fn itself is reported where it stands */
-            error_unknown_function(checker, callee);
-        for (int i = 0; i < call->args.count; i++)
-            check_expr(checker, call->args.items[i]);
-        return;
-    }
-    if (builtins[builtin].kind == POSITION) {
-        check_position(checker, call, builtin);
-        call->builtin = (int)builtin;
+    } else if (find_function(callee->text) != BUILTIN_NONE) {
+        Builtin builtin = find_overload(checker, call, find_function(callee->text));
+        if (builtin == BUILTIN_NONE)
+            check_args(checker, call);
+        else
+            check_builtin(checker, call, builtin);
     } else {
-        check_ceildiv(checker, call);
+        error_unknown_function(checker, callee);
+        check_args(checker, call);
     }
 }

@@ -8,6 +8,7 @@
 #define GRID_MAX_CTAS INT64_C(2147483647) /* along one axis */
 
 typedef VEC(const char *) Names;
+typedef VEC(Span) Spans;
 
 typedef struct Scope Scope;
 
@@ -17,6 +18,23 @@ typedef struct Access {
     bool is_store;
 } Access;
 
+/* What is known of a fn over the whole file. */
+typedef struct FnState {
+    const Decl *fn;
+    bool is_called; /* its body has been checked at a call */
+    bool is_faulty; /* and had errors: no call reports them again */
+} FnState;
+
+/* A body that is being checked: a fn's at one of its calls. */
+typedef struct Frame {
+    const struct Frame *outer; /* NULL: the call stands in the kernel */
+    FnState *state;
+    Inlined *inlined;
+    const Type *result; /* NULL: not known before the first `return`; VOID, POISON, else what `return` gives */
+    Span call;
+    Span first_return; /* that decided the result; line 0: none */
+} Frame;
+
 typedef struct Checker {
     Context *context;
     const SemaOptions *options;
@@ -24,8 +42,15 @@ typedef struct Checker {
     const Decl *decl;
     Signature *signature;
     Scope *scope;
+    FnState *fns; /* one for each declaration of the file, in order */
+    Frame *frame; /* NULL: in the kernel's own body */
+    int frame_depth, loop_depth;
+    int inlined_nodes; /* of the tree, in copies of fns */
+    bool is_repeated;  /* in a fn whose warnings were given at another call */
+    bool is_unbound;   /* checking a fn that nothing calls: its dims may be anything */
     VEC(Access) accesses;
     Span block_mention[3]; /* the first ctx.block.a of each axis; line 0: none */
+    Span thread_use;       /* the first use of thread code, shared memory included; line 0: none */
 } Checker;
 
 /* ---- text.c: source spelling for messages, in the arena ---- */
@@ -33,6 +58,7 @@ typedef struct Checker {
 const char *type_text(Checker *checker, const Type *type);
 const char *dim_text(Checker *checker, const Dim *dim);
 const char *expr_text(Checker *checker, const Expr *expr);
+const char *type_expr_text(Checker *checker, const TypeExpr *type);
 /* "; did you mean 'name'?" for the nearest of the names, or "". */
 const char *suggestion(Checker *checker, const char *name, const Names *names);
 void error_unsupported(Checker *checker, Span span, const char *what); /* "loops are", "'sum' is" */
@@ -52,6 +78,14 @@ void scope_pop(Checker *checker);
 Symbol *scope_find(const Checker *checker, const char *interned_name);
 /* An error where the innermost scope has the name already; a warning where it shadows. Always gives a symbol, so that checking goes on. */
 Symbol *scope_declare(Checker *checker, SymbolKind kind, const char *interned_name, Span span, const Type *type);
+/* A dim or search dim, whose value is `dim`. */
+Symbol *scope_declare_dim(Checker *checker, SymbolKind kind, const char *interned_name, Span span, const Dim *dim);
+/* A fn's parameter that goes by value. */
+Symbol *scope_declare_param(Checker *checker, const char *interned_name, Span span, const Type *type);
+/* A fn's parameter that goes by reference: another name for the argument. */
+void scope_declare_alias(Checker *checker, const char *interned_name, Span span, Symbol *of);
+/* Warns where the name is known already, by an outer scope or the language; `what` is "function 'f'". */
+void warn_shadowing(Checker *checker, const char *what, const char *name, Span span);
 /* Makes an unknown name known as poison, so that it is reported once. */
 void scope_poison(Checker *checker, const char *interned_name);
 void scope_names(Checker *checker, Names *names);
@@ -69,8 +103,9 @@ bool dtype_reaches(PhbDType dtype, double value);
 const Type *type_with_scalar(Checker *checker, const Type *type, PhbDType scalar); /* the same shape */
 bool type_is_poison(const Type *type);
 bool type_is_value(const Type *type); /* scalar or tile */
+typedef enum TypePlace { PLACE_VARIABLE, PLACE_KERNEL_PARAM, PLACE_FN_PARAM } TypePlace;
 /* The type that a declaration spells; poison after an error. */
-const Type *type_resolve(Checker *checker, const TypeExpr *type_expr, bool is_param);
+const Type *type_resolve(Checker *checker, const TypeExpr *type_expr, TypePlace place);
 /* `expr` as a value of element type `to`: itself, or a CONVERT around it. */
 Expr *expr_convert(Checker *checker, Expr *expr, PhbDType to);
 
@@ -138,9 +173,56 @@ Expr *check_value_for(Checker *checker, Expr *expr, const Type *to);
 /* Gives both operands of an operator one element type, or leaves both open. False after an error, and on poison. */
 bool operands_unify(Checker *checker, Span op_span, const char *op, Expr **a, Expr **b);
 void check_slice(Checker *checker, Expr *expr, bool is_store);
+/* An i64 scalar, converted where it is a smaller integer; poison after an error. `what` is "a subscript". */
+Expr *check_index(Checker *checker, Expr *expr, const char *what);
 /* An i64 scalar as a polynomial in which everything that is no dim is an atom, so that the bounds `i : i + n` differ by n. A var is an atom only
  * where it is read in the slice itself: behind a let it may have changed since. NULL: not of this kind. */
 const Dim *symbolic_value(Checker *checker, const Expr *expr, bool is_behind_let);
+/* ---- builtins.c, element.c, tile.c: calls; those for one rule of builtins.def leave call->type poison after an error ---- */
+
+/* The columns of builtins.def. */
+typedef enum OperandClass { OPERANDS_OWN, OPERANDS_FLOAT, OPERANDS_NUMBER, OPERANDS_INT, OPERANDS_BOOL, OPERANDS_ANY } OperandClass;
+typedef enum ResultRule {
+    RESULT_NONE,
+    RESULT_POSITION,
+    RESULT_CONVERT,
+    RESULT_ELEMENT,
+    RESULT_WHERE,
+    RESULT_BITCAST,
+    RESULT_IOTA,
+    RESULT_RESHAPE,
+    RESULT_TRANSPOSE,
+    RESULT_TRIANGLE,
+    RESULT_CUMSUM,
+    RESULT_DOT,
+    RESULT_ROW,
+    RESULT_ROW_SUM,
+    RESULT_ROW_INDEX,
+    RESULT_COL,
+    RESULT_COL_SUM,
+    RESULT_TOTAL,
+    RESULT_TOTAL_SUM,
+    RESULT_PLACE,
+    RESULT_SYNC,
+    RESULT_ELECT,
+    RESULT_BALLOT,
+    RESULT_SHUFFLE,
+    RESULT_THREADS,
+    RESULT_THREADS_SUM,
+    RESULT_CLUSTER_MASK,
+    RESULT_REMOTE,
+    RESULT_ATOMIC,
+} ResultRule;
+
+typedef struct BuiltinInfo {
+    const char *text;
+    int least, most; /* arguments */
+    OperandClass operands;
+    ResultRule result;
+} BuiltinInfo;
+
+extern const BuiltinInfo builtin_table[BUILTIN_COUNT];
+
 void check_call(Checker *checker, Expr *expr);
 void check_field(Checker *checker, Expr *expr);
 bool builtin_is_known(const char *name); /* functions, fields' `ctx` and `range`; supported or not */
@@ -148,6 +230,46 @@ bool builtin_is_known(const char *name); /* functions, fields' `ctx` and `range`
 void error_unknown_name(Checker *checker, Expr *expr);
 /* extent(T, k) and its like: the tensor and the axis; NULL after an error. */
 const Symbol *check_tensor_axis(Checker *checker, Expr *call, int64_t *axis);
+
+/* Whether the settled operand is of the class; else an error at it. */
+bool operand_has_class(Checker *checker, const Expr *call, const Expr *operand, OperandClass operands);
+void check_element(Checker *checker, Expr *call, Builtin builtin);
+void check_where(Checker *checker, Expr *call);
+void check_conversion(Checker *checker, Expr *call, PhbDType to);
+void check_bitcast(Checker *checker, Expr *call);
+void check_iota(Checker *checker, Expr *call);
+void check_reshape(Checker *checker, Expr *call);
+void check_transpose(Checker *checker, Expr *call);
+void check_triangle(Checker *checker, Expr *call);
+void check_reduction(Checker *checker, Expr *call, Builtin builtin); /* and cumsum */
+void check_dot(Checker *checker, Expr *call, Builtin builtin);
+PhbDType sum_type(PhbDType scalar); /* in which sums of such elements are done and given */
+
+/* ---- thread.c, thread_phase.c, uniformity.c: thread code ---- */
+
+void note_thread_use(Checker *checker, Span span);
+void check_thread_call(Checker *checker, Expr *call, Builtin builtin);
+/* any and all of a scalar, which has been checked. */
+void check_vote(Checker *checker, Expr *call, Builtin builtin);
+/* Of a body whose types are right: that nothing varies more than it may; of a kernel's: that arrive and wait alternate. */
+void check_uniformity(Checker *checker, const Block *body);
+void check_phases(Checker *checker, const Block *body);
+
+/* ---- inline.c, copy.c: fns ---- */
+
+#define INLINE_MAX_DEPTH 64
+#define INLINE_MAX_NOTES 3         /* of the calls around an error, from the outside */
+#define INLINE_MAX_NODES (1 << 18) /* of the tree, in one kernel: calls in calls double at every level */
+
+/* Puts a copy of the fn's body in place of its call and checks it. */
+void check_fn_call(Checker *checker, Expr *call, FnState *state);
+FnState *find_fn(const Checker *checker, const char *interned_name); /* NULL: none */
+void check_return(Checker *checker, Stmt *stmt);
+/* Checks the fns that nothing called, as far as the types of their parameters tell. */
+void check_uncalled_fns(Checker *checker);
+
+Block block_copy(Arena *arena, const Block *block, int *nodes);
+TypeExpr *type_expr_copy(Arena *arena, const TypeExpr *type);
 
 /* ---- stmt.c ---- */
 
@@ -175,5 +297,14 @@ const Decl *find_decl(const Ast *ast, const char *interned_name, bool is_kernel)
 
 /* The launch grid from the accesses, LANGUAGE.md 4, unless @grid stated it. */
 void infer_grid(Checker *checker);
+/* What the name stands for, through lets and vars that keep their first value. */
+const Expr *see_through(const Expr *expr);
+/* Takes `offset` apart as ctx.block.a * S: gives the axis and S (1 for a bare ctx.block.a), or -1. */
+int block_offset(Checker *checker, const Expr *offset, const Dim **step);
+
+/* ---- edge.c ---- */
+
+/* -Wedge over a kernel without errors. */
+void warn_edges(Checker *checker);
 
 #endif

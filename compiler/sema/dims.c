@@ -77,7 +77,7 @@ static const Dim *resolve_name(Checker *checker, Expr *expr, unsigned allowed) {
             scope_poison(checker, expr->text);
             return NULL;
         }
-        symbol = scope_declare(checker, SYMBOL_DIM, expr->text, expr->span, type_scalar(context->types, PHB_I64));
+        symbol = scope_declare_dim(checker, SYMBOL_DIM, expr->text, expr->span, dim_name(context->dims, expr->text));
         vec_push(context->arena, &checker->signature->symbolic, expr->text);
     }
     if (!symbol) {
@@ -91,10 +91,8 @@ static const Dim *resolve_name(Checker *checker, Expr *expr, unsigned allowed) {
     symbol->used = true;
     if (type_is_poison(symbol->type))
         return NULL;
-    if (symbol->kind == SYMBOL_SEARCH_DIM && (allowed & DIM_SEARCH))
-        return dim_name(context->dims, symbol->name);
-    if (symbol->kind == SYMBOL_DIM && (allowed & DIM_SYMBOLIC))
-        return dim_name(context->dims, symbol->name);
+    if (symbol->dim && (allowed & (dim_is_static(checker, symbol->dim) ? DIM_SEARCH : DIM_SYMBOLIC)))
+        return symbol->dim;
     if (symbol->kind == SYMBOL_LET && symbol->value && symbol->value->dim && dim_is_static(checker, symbol->value->dim))
         return symbol->value->dim;
     if (symbol->kind == SYMBOL_DIM)

@@ -38,7 +38,7 @@ static void check_name(Checker *checker, Expr *expr) {
     expr->symbol = symbol;
     expr->type = symbol->type;
     if (symbol->kind == SYMBOL_DIM || symbol->kind == SYMBOL_SEARCH_DIM)
-        expr->dim = dim_name(checker->context->dims, symbol->name);
+        expr->dim = symbol->dim;
     else if (symbol->kind == SYMBOL_LET && symbol->value)
         expr->dim = symbol->value->dim;
 }
@@ -281,6 +281,7 @@ void check_expr(Checker *checker, Expr *expr) {
         check_field(checker, expr);
         break;
     case EXPR_CONVERT:
+    case EXPR_INLINE: /* checked already */
         break;
     }
 }
@@ -289,8 +290,12 @@ void check_operand(Checker *checker, Expr *expr) {
     check_expr(checker, expr);
     if (type_is_poison(expr->type) || type_is_value(expr->type))
         return;
-    diag_error(checker->context->diag, expr->span, "'%s' is a tensor; its values are read by slices, such as '%s[i :+ n]'", expr_text(checker, expr),
-        expr_text(checker, expr));
+    const char *text = expr_text(checker, expr);
+    if (expr->type->kind == TYPE_VOID)
+        diag_error(checker->context->diag, expr->span, "'%s' gives no value", text);
+    else
+        diag_error(checker->context->diag, expr->span, "'%s' is %s; its values are read by slices, such as '%s[i :+ n]'", text,
+            expr->type->kind == TYPE_SHARED ? "shared memory" : "a tensor", text);
     expr->type = poison(checker);
 }
 

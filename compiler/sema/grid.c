@@ -3,8 +3,7 @@
 
 #include <inttypes.h>
 
-/* What the name stands for, through lets and vars that keep their first value. */
-static const Expr *see_through(const Expr *expr) {
+const Expr *see_through(const Expr *expr) {
     while (expr->kind == EXPR_NAME && expr->symbol && expr->symbol->value && !expr->symbol->assigned_again && !expr->dim)
         expr = expr->symbol->value;
     return expr;
@@ -22,8 +21,8 @@ static const Dim *dim_of(const Expr *expr) {
     return see_through(expr)->dim;
 }
 
-/* Takes `offset` apart as ctx.block.a * S: gives the axis and S (1 for a bare ctx.block.a), or -1. Every factor but one is over dims. */
-static int match_offset(Checker *checker, const Expr *offset, const Dim **step) {
+/* Every factor but one is over dims. */
+int block_offset(Checker *checker, const Expr *offset, const Dim **step) {
     *step = dim_int(checker->context->dims, 1);
     for (;;) {
         offset = see_through(offset);
@@ -78,7 +77,7 @@ static void collect(Checker *checker, int block, bool stores, Counts *counts) {
         for (int axis = 0; axis < access->slice->subs.count; axis++) {
             const Sub *sub = &access->slice->subs.items[axis];
             const Dim *step;
-            if (!sub->a || match_offset(checker, sub->a, &step) != block || !is_positive(checker, step))
+            if (!sub->a || block_offset(checker, sub->a, &step) != block || !is_positive(checker, step))
                 continue;
             bool is_bare = block_axis(see_through(sub->a)) >= 0;
             if (!is_bare || sub->kind == SUB_POINT)

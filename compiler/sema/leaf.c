@@ -57,7 +57,21 @@ static const char *describe(Checker *checker, const Assignment *assignment) {
     return text;
 }
 
+static bool is_number(const Dim *dim) {
+    return dim->kind != PHB_EXPR_DIM && dim->kind != PHB_EXPR_EXTENT && (!dim->a || is_number(dim->a)) && (!dim->b || is_number(dim->b));
+}
+
+/* In a fn that nothing calls, what is no number may have any value. */
+static bool is_undecided(const Checker *checker, const Dim *const *dims, int count) {
+    for (int i = 0; checker->is_unbound && i < count; i++)
+        if (!is_number(dims[i]))
+            return true;
+    return false;
+}
+
 LeafAnswer leaf_ask(Checker *checker, const Dim *const *dims, int count, LeafPredicate *holds, const char **failure) {
+    if (is_undecided(checker, dims, count))
+        return LEAF_ALWAYS;
     Assignment assignment = {.pool = checker->context->dims};
     for (int i = 0; i < count; i++)
         add_mentioned(checker, &assignment, dims[i]);
@@ -91,11 +105,13 @@ static bool both_equal(const int64_t *values, int count) {
 }
 
 bool dim_is_always(Checker *checker, const Dim *dim, int64_t value) {
-    return dims_are_equal(checker, dim, dim_int(checker->context->dims, value), NULL);
+    return signature_dims_equal(checker->signature, checker->context->dims, dim, dim_int(checker->context->dims, value));
 }
 
 bool dims_are_equal(Checker *checker, const Dim *a, const Dim *b, const char **failure) {
     if (signature_dims_equal(checker->signature, checker->context->dims, a, b))
+        return true;
+    if (is_undecided(checker, (const Dim *const[]){a, b}, 2))
         return true;
     if (failure)
         leaf_ask(checker, (const Dim *const[]){a, b}, 2, both_equal, failure);

@@ -12,11 +12,11 @@ void scope_pop(Checker *checker) {
     checker->scope = scope->outer;
     if (diag_error_count(checker->context->diag) > 0)
         return;
-    for (int i = 0; i < scope->symbols.count; i++) {
+    for (int i = 0; i < scope->symbols.count && !checker->is_repeated; i++) {
         const Symbol *symbol = scope->symbols.items[i];
         if (symbol->used)
             continue;
-        if (symbol->kind == SYMBOL_PARAM)
+        if (symbol->kind == SYMBOL_PARAM || symbol->is_fn_param)
             diag_warning(checker->context->diag, WARN_UNUSED, symbol->span, "parameter '%s' is never used", symbol->name);
         else if (symbol->kind == SYMBOL_LET || symbol->kind == SYMBOL_VAR)
             diag_warning(checker->context->diag, WARN_UNUSED, symbol->span, "variable '%s' is never read", symbol->name);
@@ -52,40 +52,48 @@ static void add_symbol(Checker *checker, Symbol *symbol) {
 Symbol *scope_find(const Checker *checker, const char *interned_name) {
     for (const Scope *scope = checker->scope; scope; scope = scope->outer) {
         Symbol *symbol = find_in(scope, interned_name);
-        if (symbol)
+        if (!symbol)
+            continue;
+        if (!symbol->alias_of)
             return symbol;
+        symbol->used = true;
+        return symbol->alias_of;
     }
     return NULL;
 }
 
-static const char *kind_text(SymbolKind kind) {
-    switch (kind) {
+static const char *kind_text(const Symbol *symbol) {
+    switch (symbol->kind) {
     case SYMBOL_PARAM:
         return "parameter";
     case SYMBOL_DIM:
         return "symbolic dim";
     case SYMBOL_SEARCH_DIM:
         return "search dim";
+    case SYMBOL_LOOP:
+        return "loop variable";
     case SYMBOL_LET:
     case SYMBOL_VAR:
         break;
     }
-    return "variable";
+    return symbol->is_fn_param ? "parameter" : "variable";
 }
 
-static void warn_shadowing(Checker *checker, SymbolKind kind, const char *name, Span span) {
+void warn_shadowing(Checker *checker, const char *what, const char *name, Span span) {
     Diag *diag = checker->context->diag;
     const Symbol *outer = scope_find(checker, name);
     PhbDType dtype;
+    if (checker->is_repeated)
+        return;
     if (outer) {
-        diag_warning(diag, WARN_SHADOW, span, "%s '%s' shadows a %s", kind_text(kind), name, kind_text(outer->kind));
-        diag_note(diag, outer->span, "the %s is declared here", kind_text(outer->kind));
+        diag_warning(diag, WARN_SHADOW, span, "%s shadows a %s", what, kind_text(outer));
+        diag_note(diag, outer->span, "the %s is declared here", kind_text(outer));
     } else if (dtype_find(name, &dtype)) {
-        diag_warning(diag, WARN_SHADOW, span, "%s '%s' shadows a type", kind_text(kind), name);
+        diag_warning(diag, WARN_SHADOW, span, "%s shadows a type", what);
     } else if (builtin_is_known(name)) {
-        diag_warning(diag, WARN_SHADOW, span, "%s '%s' shadows a builtin", kind_text(kind), name);
+        diag_warning(diag, WARN_SHADOW, span, "%s shadows a builtin", what);
     } else if (attribute_is_known(name)) {
-        diag_warning(diag, WARN_SHADOW, span, "%s '%s' has the name of an attribute", kind_text(kind), name);
+        diag_warning(diag, WARN_SHADOW, span, "%s has the name of an attribute", what);
     }
 }
 
@@ -98,17 +106,41 @@ static Symbol *new_symbol(Checker *checker, SymbolKind kind, const char *name, S
     return symbol;
 }
 
-Symbol *scope_declare(Checker *checker, SymbolKind kind, const char *interned_name, Span span, const Type *type) {
-    const Symbol *previous = find_in(checker->scope, interned_name);
+static void declare(Checker *checker, Symbol *symbol) {
+    const Symbol *previous = find_in(checker->scope, symbol->name);
     if (previous && !type_is_poison(previous->type)) {
-        diag_error(checker->context->diag, span, "'%s' is declared already", interned_name);
-        diag_note(checker->context->diag, previous->span, "the %s is declared here", kind_text(previous->kind));
+        diag_error(checker->context->diag, symbol->span, "'%s' is declared already", symbol->name);
+        diag_note(checker->context->diag, previous->span, "the %s is declared here", kind_text(previous));
     } else if (!previous) {
-        warn_shadowing(checker, kind, interned_name, span);
+        const char *what = arena_printf(checker->context->arena, "%s '%s'", kind_text(symbol), symbol->name);
+        warn_shadowing(checker, what, symbol->name, symbol->span);
     }
-    Symbol *symbol = new_symbol(checker, kind, interned_name, span, type);
     add_symbol(checker, symbol);
+}
+
+Symbol *scope_declare(Checker *checker, SymbolKind kind, const char *interned_name, Span span, const Type *type) {
+    Symbol *symbol = new_symbol(checker, kind, interned_name, span, type);
+    declare(checker, symbol);
     return symbol;
+}
+
+Symbol *scope_declare_dim(Checker *checker, SymbolKind kind, const char *interned_name, Span span, const Dim *dim) {
+    Symbol *symbol = new_symbol(checker, kind, interned_name, span, type_scalar(checker->context->types, PHB_I64));
+    symbol->dim = dim;
+    declare(checker, symbol);
+    return symbol;
+}
+
+Symbol *scope_declare_param(Checker *checker, const char *interned_name, Span span, const Type *type) {
+    Symbol *symbol = new_symbol(checker, SYMBOL_LET, interned_name, span, type);
+    symbol->is_fn_param = true;
+    declare(checker, symbol);
+    return symbol;
+}
+
+void scope_declare_alias(Checker *checker, const char *interned_name, Span span, Symbol *of) {
+    Symbol *symbol = scope_declare_param(checker, interned_name, span, of->type);
+    symbol->alias_of = of;
 }
 
 void scope_poison(Checker *checker, const char *interned_name) {

@@ -12,7 +12,7 @@ static void check_param(Checker *checker, const ParamDecl *decl) {
     Context *context = checker->context;
     const Type *type = type_poison(context->types);
     if (decl->type)
-        type = type_resolve(checker, decl->type, true);
+        type = type_resolve(checker, decl->type, PLACE_KERNEL_PARAM);
     else
         diag_error(context->diag, decl->span, "parameter '%s' of a kernel needs a type", decl->name);
     Symbol *symbol = scope_declare(checker, SYMBOL_PARAM, decl->name, decl->span, type);
@@ -37,12 +37,14 @@ static void drop_cluster(Signature *signature) {
         signature->search.items[i].cluster.count = 0;
 }
 
-static CheckedKernel *check_kernel(Context *context, const SemaOptions *options, const Ast *ast, const Decl *decl) {
+static CheckedKernel *check_kernel(Checker checker, const Decl *decl) {
+    Context *context = checker.context;
     CheckedKernel *kernel = NEW(context->arena, CheckedKernel);
     kernel->decl = decl;
     kernel->signature.name = decl->name;
     kernel->signature.span = decl->name_span;
-    Checker checker = {.context = context, .options = options, .ast = ast, .decl = decl, .signature = &kernel->signature};
+    checker.decl = decl;
+    checker.signature = &kernel->signature;
     int errors = diag_error_count(context->diag);
     scope_push(&checker);
     check_search_attributes(&checker);
@@ -52,31 +54,48 @@ static CheckedKernel *check_kernel(Context *context, const SemaOptions *options,
     check_block(&checker, &decl->body);
     if (diag_error_count(context->diag) == errors)
         infer_grid(&checker);
+    if (diag_error_count(context->diag) == errors)
+        warn_edges(&checker);
+    if (diag_error_count(context->diag) == errors)
+        check_uniformity(&checker, &decl->body);
+    if (diag_error_count(context->diag) == errors)
+        check_phases(&checker, &decl->body);
+    if (diag_error_count(context->diag) == errors && checker.thread_use.line)
+        error_unsupported(&checker, checker.thread_use, "thread code is");
     scope_pop(&checker);
     return kernel;
 }
 
-static void check_name_is_new(Context *context, const Ast *ast, int index) {
+static bool check_name_is_new(Context *context, const Ast *ast, int index) {
     const Decl *decl = ast->decls.items[index];
     for (int i = 0; i < index; i++)
         if (ast->decls.items[i]->name == decl->name) {
             diag_error(context->diag, decl->name_span, "'%s' is declared already", decl->name);
             diag_note(context->diag, ast->decls.items[i]->name_span, "the other one is here");
-            return;
+            return false;
         }
+    return true;
+}
+
+/* A fn's name: in calls it stands before a builtin of that name. */
+static void check_fn_name(Checker *checker, const Decl *fn) {
+    warn_shadowing(checker, arena_printf(checker->context->arena, "function '%s'", fn->name), fn->name, fn->name_span);
 }
 
 CheckedProgram *sema_check(Context *context, Ast *ast, const SemaOptions *options) {
     CheckedProgram *program = NEW(context->arena, CheckedProgram);
+    FnState *fns = NEW_ARRAY(context->arena, FnState, ast->decls.count);
+    Checker checker = {.context = context, .options = options, .ast = ast, .fns = fns};
     for (int i = 0; i < ast->decls.count; i++) {
-        const Decl *decl = ast->decls.items[i];
-        check_name_is_new(context, ast, i);
-        if (decl->is_kernel)
-            vec_push(context->arena, &program->kernels, check_kernel(context, options, ast, decl));
-        else
-            diag_error(context->diag, decl->span, "functions are not supported yet");
+        fns[i].fn = ast->decls.items[i];
+        if (check_name_is_new(context, ast, i) && !fns[i].fn->is_kernel)
+            check_fn_name(&checker, fns[i].fn);
     }
-    if (ast->decls.count == 0 && diag_error_count(context->diag) == 0)
+    for (int i = 0; i < ast->decls.count; i++)
+        if (ast->decls.items[i]->is_kernel)
+            vec_push(context->arena, &program->kernels, check_kernel(checker, ast->decls.items[i]));
+    check_uncalled_fns(&checker);
+    if (program->kernels.count == 0 && diag_error_count(context->diag) == 0)
         diag_error(context->diag, (Span){1, 1, 1}, "the file has no kernel");
     check_defines(context, options, program);
     for (int i = 0; options->no_cluster && i < program->kernels.count; i++)

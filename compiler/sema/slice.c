@@ -28,19 +28,19 @@ const Dim *symbolic_value(Checker *checker, const Expr *expr, bool is_behind_let
     return dim_name(context->dims, intern_cstr(context->interner, atom));
 }
 
-static Expr *check_index(Checker *checker, Expr *expr) {
+Expr *check_index(Checker *checker, Expr *expr, const char *what) {
     check_operand(checker, expr);
     if (type_is_poison(expr->type))
         return expr;
     if (expr->type->kind != TYPE_SCALAR || !(dtype_is_int(expr->type->scalar)) || expr->type == &open_float) {
-        diag_error(checker->context->diag, expr->span, "a subscript is an integer, found '%s'", type_text(checker, expr->type));
+        diag_error(checker->context->diag, expr->span, "%s is an integer, found '%s'", what, type_text(checker, expr->type));
         expr->type = type_poison(checker->context->types);
         return expr;
     }
     if (literal_is_open(expr))
         return literal_adapt(checker, expr, PHB_I64);
     if (expr->type->scalar == PHB_U64) {
-        diag_error(checker->context->diag, expr->span, "a subscript is 'i64', found 'u64'; write 'i64(..)' to convert it");
+        diag_error(checker->context->diag, expr->span, "%s is 'i64', found 'u64'; write 'i64(..)' to convert it", what);
         expr->type = type_poison(checker->context->types);
         return expr;
     }
@@ -93,9 +93,9 @@ static const Dim *sub_extent(Checker *checker, const Sub *sub, const Dim *whole)
 static bool check_sub(Checker *checker, Sub *sub, const Symbol *tensor, int axis) {
     const Dim *whole = tensor->type->dims[axis];
     if (sub->a)
-        sub->a = check_index(checker, sub->a);
+        sub->a = check_index(checker, sub->a, "a subscript");
     if (sub->b)
-        sub->b = check_index(checker, sub->b);
+        sub->b = check_index(checker, sub->b, "a subscript");
     if ((sub->a && type_is_poison(sub->a->type)) || (sub->b && type_is_poison(sub->b->type)))
         return false;
     if (sub->kind == SUB_POINT)
@@ -113,9 +113,9 @@ static const Symbol *sliced_tensor(Checker *checker, Expr *base) {
     check_expr(checker, base);
     if (type_is_poison(base->type))
         return NULL;
-    if (base->type->kind == TYPE_TENSOR)
+    if (base->type->kind == TYPE_TENSOR || base->type->kind == TYPE_SHARED)
         return base->symbol;
-    diag_error(checker->context->diag, base->span, "only tensors are sliced; this is '%s'", type_text(checker, base->type));
+    diag_error(checker->context->diag, base->span, "only tensors and shared memory have slices; this is '%s'", type_text(checker, base->type));
     return NULL;
 }
 
@@ -168,6 +168,6 @@ void check_slice(Checker *checker, Expr *expr, bool is_store) {
     if (!is_sound)
         return;
     expr->type = slice_type(checker, expr, tensor);
-    if (!type_is_poison(expr->type))
+    if (!type_is_poison(expr->type) && tensor->type->kind == TYPE_TENSOR)
         vec_push(checker->context->arena, &checker->accesses, (Access){expr, is_store});
 }

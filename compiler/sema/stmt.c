@@ -1,4 +1,4 @@
-/* Statements: declarations and stores. */
+/* Statements: declarations, stores, control. */
 #include "compiler/sema/check.h"
 
 static Expr *check_initialiser(Checker *checker, Expr *value, const Type *declared) {
@@ -8,9 +8,22 @@ static Expr *check_initialiser(Checker *checker, Expr *value, const Type *declar
     return literal_settle(checker, value);
 }
 
+/* Shared memory has no first value: it is undefined until written. */
+static bool is_misdeclared_shared(Checker *checker, const Stmt *stmt, const Type *declared) {
+    if (!declared || declared->kind != TYPE_SHARED)
+        return false;
+    note_thread_use(checker, stmt->span);
+    if (stmt->value)
+        diag_error(checker->context->diag, stmt->value->span, "shared memory has no first value; write 'var %s: %s' and store to slices of it",
+            stmt->name, type_text(checker, declared));
+    return stmt->value != NULL;
+}
+
 static void check_declaration(Checker *checker, Stmt *stmt) {
     bool is_let = stmt->kind == STMT_LET;
-    const Type *declared = stmt->declared ? type_resolve(checker, stmt->declared, false) : NULL;
+    const Type *declared = stmt->declared ? type_resolve(checker, stmt->declared, PLACE_VARIABLE) : NULL;
+    if (is_misdeclared_shared(checker, stmt, declared))
+        declared = type_poison(checker->context->types);
     if (stmt->value)
         stmt->value = check_initialiser(checker, stmt->value, declared);
     const Type *type = declared ? declared : stmt->value->type;
@@ -20,14 +33,16 @@ static void check_declaration(Checker *checker, Stmt *stmt) {
         stmt->symbol->symbolic = symbolic_value(checker, stmt->value, true);
 }
 
-static const char *immutable_text(SymbolKind kind) {
-    switch (kind) {
+static const char *immutable_text(const Symbol *symbol) {
+    switch (symbol->kind) {
     case SYMBOL_LET:
-        return "a let; declare it with 'var' to assign it again";
+        return symbol->is_fn_param ? "a parameter; copy it into a 'var'" : "a let; declare it with 'var' to assign it again";
     case SYMBOL_DIM:
         return "a symbolic dim";
     case SYMBOL_SEARCH_DIM:
         return "a search dim";
+    case SYMBOL_LOOP:
+        return "a loop variable";
     case SYMBOL_PARAM:
     case SYMBOL_VAR:
         break;
@@ -47,9 +62,11 @@ static void check_name_target(Checker *checker, Expr *target) {
     if (type_is_poison(symbol->type))
         return;
     if (symbol->type->kind == TYPE_TENSOR) {
-        diag_error(diag, target->span, "'%s' is a tensor; store to a slice of it, such as '%s[i :+ n]'", symbol->name, symbol->name);
+        diag_error(diag, target->span, "'%s' is a tensor; store to a slice of it, such as '%s[i :+ n]'", target->text, target->text);
+    } else if (symbol->type->kind == TYPE_SHARED) {
+        diag_error(diag, target->span, "'%s' is shared memory; store to a slice of it, such as '%s[i :+ n]'", target->text, target->text);
     } else if (symbol->kind != SYMBOL_VAR) {
-        diag_error(diag, target->span, "cannot assign to '%s': it is %s", symbol->name, immutable_text(symbol->kind));
+        diag_error(diag, target->span, "cannot assign to '%s': it is %s", symbol->name, immutable_text(symbol));
         diag_note(diag, symbol->span, "'%s' is declared here", symbol->name);
     } else {
         symbol->assigned_again = true;
@@ -103,8 +120,60 @@ static void check_assignment(Checker *checker, Stmt *stmt) {
 
 static void check_call_statement(Checker *checker, Expr *call) {
     check_expr(checker, call);
-    if (!type_is_poison(call->type))
+    bool is_for_effect = call->kind == EXPR_INLINE || call->type->kind == TYPE_VOID || builtin_table[call->builtin].result == RESULT_ATOMIC;
+    if (!is_for_effect && !type_is_poison(call->type))
         diag_error(checker->context->diag, call->span, "nothing uses the value of this call");
+}
+
+/* ---- control ---- */
+
+static void check_condition(Checker *checker, const char *what, Expr *cond) {
+    check_operand(checker, cond);
+    const Type *type = cond->type;
+    if (type_is_poison(type) || type == type_scalar(checker->context->types, PHB_BOOL))
+        return;
+    diag_error(checker->context->diag, cond->span, "the condition of '%s' is a scalar 'bool', found '%s'%s", what, type_text(checker, type),
+        type->kind == TYPE_TILE && type->scalar == PHB_BOOL ? "; write 'any(..)' or 'all(..)'" : "");
+}
+
+static bool all_positive(const int64_t *values, int count) {
+    return count == 1 && values[0] >= 1;
+}
+
+static void check_unroll(Checker *checker, Expr *unroll) {
+    const char *failure = "";
+    const Dim *dim = dim_resolve(checker, unroll, DIM_SEARCH);
+    if (dim && leaf_ask(checker, &dim, 1, all_positive, &failure) != LEAF_ALWAYS)
+        diag_error(checker->context->diag, unroll->span, "a loop is unrolled at least once; this one is not%s", failure);
+}
+
+static void check_loop_body(Checker *checker, const Block *body) {
+    checker->loop_depth++;
+    check_block(checker, body);
+    checker->loop_depth--;
+}
+
+static void check_for(Checker *checker, Stmt *stmt) {
+    static const char *const parts[3][3] = {{"the end of 'range'"}, {"the start of 'range'", "the end of 'range'"},
+        {"the start of 'range'", "the end of 'range'", "the step of 'range'"}};
+    Context *context = checker->context;
+    int count = stmt->range.count;
+    int64_t step;
+    for (int i = 0; i < count; i++)
+        stmt->range.items[i] = check_index(checker, stmt->range.items[i], parts[count - 1][i]);
+    if (count == 3 && stmt->range.items[2]->dim && dim_is_int(stmt->range.items[2]->dim, &step) && step == 0)
+        diag_error(context->diag, stmt->range.items[2]->span, "the step of 'range' is not 0");
+    if (stmt->unroll)
+        check_unroll(checker, stmt->unroll);
+    scope_push(checker);
+    stmt->symbol = scope_declare(checker, SYMBOL_LOOP, stmt->name, stmt->name_span, type_scalar(context->types, PHB_I64));
+    check_loop_body(checker, &stmt->body);
+    scope_pop(checker);
+}
+
+static void check_jump(Checker *checker, const Stmt *stmt, const char *what) {
+    if (checker->loop_depth == 0)
+        diag_error(checker->context->diag, stmt->span, "'%s' stands outside of a loop", what);
 }
 
 static void check_stmt(Checker *checker, Stmt *stmt) {
@@ -120,18 +189,25 @@ static void check_stmt(Checker *checker, Stmt *stmt) {
         check_call_statement(checker, stmt->value);
         break;
     case STMT_FOR:
+        check_for(checker, stmt);
+        break;
     case STMT_WHILE:
-        error_unsupported(checker, stmt->span, "loops are");
+        check_condition(checker, "while", stmt->value);
+        check_loop_body(checker, &stmt->body);
         break;
     case STMT_IF:
-        error_unsupported(checker, stmt->span, "'if' is");
+        check_condition(checker, "if", stmt->value);
+        check_block(checker, &stmt->body);
+        check_block(checker, &stmt->otherwise);
         break;
     case STMT_BREAK:
+        check_jump(checker, stmt, "break");
+        break;
     case STMT_CONTINUE:
-        error_unsupported(checker, stmt->span, "loops are");
+        check_jump(checker, stmt, "continue");
         break;
     case STMT_RETURN:
-        error_unsupported(checker, stmt->span, "'return' is");
+        check_return(checker, stmt);
         break;
     }
 }

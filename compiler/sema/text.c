@@ -25,6 +25,12 @@ const char *expr_text(Checker *checker, const Expr *expr) {
     return take_text(checker, &buffer);
 }
 
+const char *type_expr_text(Checker *checker, const TypeExpr *type) {
+    Buffer buffer = {0};
+    type_expr_print(&buffer, type);
+    return take_text(checker, &buffer);
+}
+
 const char *suggestion(Checker *checker, const char *name, const Names *names) {
     const char *nearest = nearest_name(name, names->items, names->count);
     return nearest ? arena_printf(checker->context->arena, "; did you mean '%s'?", nearest) : "";

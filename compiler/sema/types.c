@@ -122,7 +122,7 @@ static const Type *resolve_shaped(Checker *checker, const TypeExpr *type_expr, c
     const Dim *dims[PHB_MAX_RANK];
     int rank = type_expr->dims.count;
     if (rank < 1 || rank > most) {
-        diag_error(checker->context->diag, type_expr->span, "a %s has 1 to %d axes, found %d", kind, most, rank);
+        diag_error(checker->context->diag, type_expr->span, "%s has 1 to %d axes, found %d", kind, most, rank);
         return poison;
     }
     bool resolved = true;
@@ -130,35 +130,40 @@ static const Type *resolve_shaped(Checker *checker, const TypeExpr *type_expr, c
         dims[i] = resolve_extent(checker, type_expr->dims.items[i], allowed);
         resolved = resolved && dims[i];
     }
-    if (!resolved || (type_expr->kind == TYPE_TILE && !shape_check_tile(checker, type_expr->span, dims, rank)))
+    if (!resolved || (type_expr->kind != TYPE_TENSOR && !shape_check_tile(checker, type_expr->span, dims, rank)))
         return poison;
     if (!has_countable_bytes(dims, rank, type_expr->scalar)) {
-        diag_error(checker->context->diag, type_expr->span, "this %s has more than 2^63-1 bytes", kind);
+        diag_error(checker->context->diag, type_expr->span, "this is %s of more than 2^63-1 bytes", kind);
         return poison;
     }
     return type_shaped(checker->context->types, type_expr->kind, type_expr->scalar, rank, dims);
 }
 
-const Type *type_resolve(Checker *checker, const TypeExpr *type_expr, bool is_param) {
+static const Type *resolve_tensor(Checker *checker, const TypeExpr *type_expr, TypePlace place) {
+    if (place == PLACE_FN_PARAM)
+        return resolve_shaped(checker, type_expr, "a tensor", PHB_MAX_RANK, DIM_SEARCH | DIM_SYMBOLIC);
+    if (place == PLACE_KERNEL_PARAM)
+        return resolve_shaped(checker, type_expr, "a tensor", PHB_MAX_RANK, DIM_SEARCH | DIM_SYMBOLIC | DIM_DECLARES);
+    diag_error(checker->context->diag, type_expr->span, "a tensor is a parameter of the kernel; a variable is a scalar or a tile");
+    return type_poison(checker->context->types);
+}
+
+const Type *type_resolve(Checker *checker, const TypeExpr *type_expr, TypePlace place) {
     Diag *diag = checker->context->diag;
     switch (type_expr->kind) {
     case TYPE_SCALAR:
         return type_scalar(checker->context->types, type_expr->scalar);
     case TYPE_TENSOR:
-        if (is_param)
-            return resolve_shaped(checker, type_expr, "tensor", PHB_MAX_RANK, DIM_SEARCH | DIM_SYMBOLIC | DIM_DECLARES);
-        diag_error(diag, type_expr->span, "a tensor is a parameter of the kernel; a variable is a scalar or a tile");
-        break;
+        return resolve_tensor(checker, type_expr, place);
     case TYPE_TILE:
-        if (!is_param)
-            return resolve_shaped(checker, type_expr, "tile", 2, DIM_SEARCH);
+        if (place != PLACE_KERNEL_PARAM)
+            return resolve_shaped(checker, type_expr, "a tile", 2, DIM_SEARCH);
         diag_error(diag, type_expr->span, "a parameter of a kernel is a tensor or a scalar, found a tile");
         break;
     case TYPE_SHARED:
-        if (is_param)
-            diag_error(diag, type_expr->span, "a parameter of a kernel is a tensor or a scalar, found shared memory");
-        else
-            error_unsupported(checker, type_expr->span, "shared memory is");
+        if (place != PLACE_KERNEL_PARAM)
+            return resolve_shaped(checker, type_expr, "shared memory", 3, DIM_SEARCH);
+        diag_error(diag, type_expr->span, "a parameter of a kernel is a tensor or a scalar, found shared memory");
         break;
     case TYPE_POISON:
     case TYPE_VOID:

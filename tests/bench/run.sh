@@ -41,11 +41,22 @@ cp "$root/samples/add/add.phb" "$here/add/job.json" "$work"
 cd "$work"
 
 cpu() {
-    measure -- "$bin/phobosc" add.phb -o add --gpu=none | row "phobosc add.phb -o add --gpu=none"
+    for sample in "$root"/samples/*/*.phb; do
+        measure -- "$bin/phobosc" "$sample" -o sample --gpu=none | row "phobosc $(basename "$sample") --gpu=none"
+    done
+    "$bin/phobosc" add.phb -o add --gpu=none
     "$bin/oracle_add" make job.json
     measure -- ./add job.json --threads=2 --progress=none -- "$bin/bench_add_peer" a.bin b.bin peer.bin 262144 -- "$bin/bench_add_peer" a.bin b.bin peer.bin |
         row "add f32, 2^26, 2 threads" "plain C, 1 MiB at a time" "plain C, all at once"
     "$bin/oracle_add" check job.json
+    "$bin/bench_rows" 1 "$runs"
+    "$bin/bench_rows" 2 "$runs"
+    if [ -x "$bin/bench_gemm" ]; then
+        "$bin/bench_gemm" 1 "$runs"
+        "$bin/bench_gemm" 2 "$runs"
+    else
+        echo "gemm, attention: not measured, OpenBLAS is not installed"
+    fi
 }
 
 # scheduler_and_pods PODS JOB OPTION...: a script that runs a job by a scheduler and pods of one thread each.

@@ -1,20 +1,44 @@
-/* The checker on any text that parses: it ends without a fault. */
+/* Sema on any text that parses: it ends without a fault, and what it accepts lowers to sound IR. */
+#include "compiler/ir/ir.h"
+#include "compiler/lower/lower.h"
 #include "compiler/sema/sema.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void compile(Context *context) {
+    static const SemaOptions options = {0};
+    Ast *ast = parse_source(context);
+    if (diag_error_count(context->diag) > 0)
+        return;
+    CheckedProgram *program = sema_check(context, ast, &options);
+    if (diag_error_count(context->diag) > 0)
+        return;
+    IrModule *module = lower_program(context, program, "fuzz.phb");
+    const char *broken = ir_verify(context, module);
+    if (broken) {
+        fprintf(stderr, "%s\n%s\n", context->source->text, broken);
+        abort();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static FILE *messages;
     if (!messages)
         messages = fopen("/dev/null", "w");
-    Arena *arena = arena_new();
-    if (!messages)
+    char *text = malloc(size + 1);
+    if (!messages || !text)
         abort();
-    Source source = {.path = "fuzz", .text = arena_strndup(arena, (const char *)data, size), .length = size};
+    if (size > 0)
+        memcpy(text, data, size);
+    text[size] = '\0';
+
+    Arena *arena = arena_new();
+    Source source = {.path = "fuzz.phb", .text = text, .length = size};
     Context context = {
         .arena = arena,
         .interner = interner_new(arena),
@@ -23,10 +47,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         .diag = diag_new(arena, &source, messages, DIAG_TEXT, false),
         .source = &source,
     };
-    static const Define defines[] = {{DEFINE_BOTH, "B", 32}, {DEFINE_CLUSTER, "C", 64}};
-    Ast *ast = parse_source(&context);
-    sema_check(&context, ast, &(SemaOptions){.defines = defines, .define_count = 2});
+    compile(&context);
     diag_finish(context.diag);
     arena_free(arena);
+    free(text);
     return 0;
 }

@@ -57,6 +57,14 @@ static void compilation_close(Compilation *c) {
     "    %1 = dim B : i64\n"                                                                                                                         \
     "    %2 = mul %0, %1 : i64\n"
 
+/* A loop over the second axis of m with the index %9, from %3, 0, to %4 by %5, and columns to store: %7, and %8 of T. */
+#define MATRIX VECTORS "    dim K\n    search T leaf [4]\n    param m: tensor<f32>[N, K]\n    param n: i64\n"
+#define LOOP(end, step)                                                                                                                              \
+    OFFSET "    %3 = const 0 : i64\n    %4 = " end " : i64\n    %5 = " step " : i64\n    %6 = load %a[%2 :+ B] : tile<f32>[B]\n"                     \
+           "    %7 = reshape %6 : tile<f32>[B, 1]\n    %8 = broadcast %7 : tile<f32>[B, T]\n    store %c[%2 :+ B] = %6\n"                            \
+           "    for %3, %4, %5\n    do %9: i64 {\n"
+#define END "        yield\n    }\n"
+
 typedef struct SplitCase {
     const char *signature, *body;
     const char *printed; /* in the text of the cluster program, or NULL */
@@ -109,6 +117,78 @@ static const SplitCase split_cases[] = {
                "    %6 = extent %p, 0 : i64\n    %7 = lt %2, %6 : bool\n    %8 = dim N : i64\n    %9 = le %8, %2 : bool\n"
                "    %10 = and %7, %9 : bool\n    %11 = convert %10 : f32\n    %12 = broadcast %11 : tile<f32>[B]\n    store %c[%2 :+ B] = %12\n",
         "    write p: i64[ctx.super.x * B :+ B]\n", NULL},
+    /* a loop along an axis reaches all of it where its slices leave no gap */
+    {MATRIX, LOOP("dim K", "dim T") "        store %m[%2 :+ B, %9 :+ T] = %8\n" END, "    write m: f32[ctx.super.x * B :+ B, 0 :+ K]\n", NULL},
+    {MATRIX, LOOP("extent %m, 1", "const 1") "        store %m[%2 :+ B, %9] = %7\n" END, "    write m: f32[ctx.super.x * B :+ B, 0 :+ K]\n", NULL},
+    {MATRIX, LOOP("dim K", "const 2") "        store %m[%2 :+ B, %9] = %7\n" END, "    read-write m: f32[ctx.super.x * B :+ B, 0 :+ K]\n", NULL},
+    {MATRIX, LOOP("dim K", "const -1") "        store %m[%2 :+ B, %9] = %7\n" END, "    read-write m: f32[ctx.super.x * B :+ B, 0 :+ K]\n", NULL},
+    {MATRIX, LOOP("dim K - 1", "const 1") "        store %m[%2 :+ B, %9] = %7\n" END, "    read-write m: f32[ctx.super.x * B :+ B, 0 :+ K]\n", NULL},
+    {MATRIX, LOOP("dim K", "add %3, %n") "        store %m[%2 :+ B, %9 :+ T] = %8\n" END, "    read-write m: f32[ctx.super.x * B :+ B, 0 :+ K]\n",
+        NULL},
+    {MATRIX, LOOP("dim K", "dim T * 2") "        store %m[%2 :+ B, %9 :+ T] = %8\n" END, "    read-write m: f32[ctx.super.x * B :+ B, 0 :+ K]\n",
+        NULL},
+    /* a loop that may not run, a condition */
+    {VECTORS "    param d: tensor<f32>[N]\n    param n: i64\n",
+        OFFSET "    %3 = const 0 : i64\n    %4 = const 1 : i64\n    %5 = load %a[%2 :+ B] : tile<f32>[B]\n    store %c[%2 :+ B] = %5\n"
+               "    for %3, %n, %4\n    do %6: i64 {\n        store %d[%2 :+ B] = %5\n" END,
+        "    read-write d: f32[ctx.super.x * B :+ B]\n", NULL},
+    {VECTORS "    param d: tensor<f32>[N]\n    param n: i64\n",
+        OFFSET "    %3 = const 0 : i64\n    %4 = const 1 : i64\n    %5 = load %a[%2 :+ B] : tile<f32>[B]\n    store %c[%2 :+ B] = %5\n"
+               "    %6 = dim N : i64\n    %7 = const 9 : i64\n    for %3, %7, %4\n    do %8: i64 {\n        store %d[%2 :+ B] = %5\n" END,
+        "    write d: f32[ctx.super.x * B :+ B]\n", NULL},
+    {VECTORS "    param d: tensor<f32>[N]\n    param p: bool\n",
+        OFFSET "    %3 = load %a[%2 :+ B] : tile<f32>[B]\n    store %c[%2 :+ B] = %3\n"
+               "    if %p\n    then {\n        store %d[%2 :+ B] = %3\n        yield\n    }\n    else {\n" END,
+        "    read-write d: f32[ctx.super.x * B :+ B]\n", NULL},
+    /* read in the loop that stores, and after it */
+    {MATRIX,
+        LOOP("dim K", "dim T") "        store %m[%2 :+ B, %9 :+ T] = %8\n        %10 = load %m[%2 :+ B, %9 :+ T] : tile<f32>[B, T]\n"
+                               "        store %m[%2 :+ B, %9 :+ T] = %10\n" END,
+        "    read-write m: f32[ctx.super.x * B :+ B, 0 :+ K]\n", NULL},
+    {MATRIX,
+        LOOP("dim K", "dim T") "        store %m[%2 :+ B, %9 :+ T] = %8\n" END
+                               "    %10 = load %m[%2 :+ B, %3 :+ T] : tile<f32>[B, T]\n    store %m[%2 :+ B, %3 :+ T] = %10\n",
+        "    write m: f32[ctx.super.x * B :+ B, 0 :+ K]\n", NULL},
+    /* a point proved to stay in its tile by the loop's bounds, and one that does not */
+    {VECTORS,
+        OFFSET "    %3 = const 0 : i64\n    %4 = const 1 : i64\n    for %3, %1, %4\n    do %5: i64 {\n        %6 = add %2, %5 : i64\n"
+               "        %7 = load %a[%6] : f32\n        store %c[%6] = %7\n" END,
+        "    read a: f32[ctx.super.x * B :+ B]\n", NULL},
+    {VECTORS,
+        OFFSET "    %3 = const 0 : i64\n    %4 = const 17 : i64\n    %5 = const 1 : i64\n    for %3, %4, %5\n    do %6: i64 {\n"
+               "        %7 = add %2, %6 : i64\n        %8 = load %a[%7] : f32\n        store %c[%2] = %8\n" END,
+        NULL, "'a' is accessed at two super-tile coordinates"},
+    /* what is carried may be anything that it was computed from */
+    {VECTORS,
+        OFFSET
+        "    %3 = const 0 : i64\n    %4 = const 1 : i64\n    %5 = for %3, %1, %4, %2 : i64\n    do %6: i64, %7: i64 {\n        yield %7\n    }\n"
+        "    %8 = load %a[%5 :+ B] : tile<f32>[B]\n    store %c[%2 :+ B] = %8\n",
+        NULL, "the access to axis 0 of 'a' is none of grid, whole and halo"},
+    /* conditions and bounds are values too */
+    {VECTORS,
+        OFFSET "    %3 = load %a[%2 :+ B] : tile<f32>[B]\n    %4 = const 40 : i64\n    %5 = lt %2, %4 : bool\n    if %5\n    then {\n"
+               "        store %c[%2 :+ B] = %3\n        yield\n    }\n    else {\n" END,
+        NULL, "a value depends on 'ctx.block.x' other than by a sum with 'origin'"},
+    {VECTORS,
+        OFFSET "    %3 = const 0 : i64\n    %4 = const 1 : i64\n    %5 = const 0.0 : f32\n    %6 = for %3, %2, %4, %5 : f32\n"
+               "    do %7: i64, %8: f32 {\n        %9 = sub %8, %5 : f32\n        yield %9\n    }\n    %10 = broadcast %6 : tile<f32>[B]\n"
+               "    store %c[%2 :+ B] = %10\n",
+        NULL, "a value depends on 'ctx.block.x' other than by a sum with 'origin'"},
+    /* positions in a tile: compared with the edge, each by its own; one place's position is not another's */
+    {VECTORS "    param p: tensor<bool>[N]\n",
+        OFFSET
+        "    %3 = iota : tile<i32>[B]\n    %4 = convert %3 : tile<i64>[B]\n    %5 = broadcast %2 : tile<i64>[B]\n    %6 = add %4, %5 : tile<i64>[B]\n"
+        "    %7 = extent %p, 0 : i64\n    %8 = broadcast %7 : tile<i64>[B]\n    %9 = lt %6, %8 : tile<bool>[B]\n    store %p[%2 :+ B] = %9\n"
+        "    %10 = load %a[%2 :+ B] : tile<f32>[B]\n    store %c[%2 :+ B] = %10\n",
+        "    write p: bool[ctx.super.x * B :+ B]\n", NULL},
+    {VECTORS "    param p: tensor<i64>[N]\n",
+        OFFSET
+        "    %3 = iota : tile<i32>[B]\n    %4 = convert %3 : tile<i64>[B]\n    %5 = broadcast %2 : tile<i64>[B]\n    %6 = add %4, %5 : tile<i64>[B]\n"
+        "    store %p[%2 :+ B] = %6\n    %7 = load %a[%2 :+ B] : tile<f32>[B]\n    store %c[%2 :+ B] = %7\n",
+        NULL, "a value depends on 'ctx.block.x' other than by a sum with 'origin'"},
+    /* cluster loops are to come */
+    {MATRIX "    search S leaf [8] cluster [64]\n", LOOP("dim K", "dim S") "        store %m[%2 :+ B, %9] = %7\n" END, NULL,
+        "cluster loops are not supported yet"},
 };
 
 START_TEST(test_split) {

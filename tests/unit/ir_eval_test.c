@@ -29,7 +29,7 @@ static uint64_t next_random(void) {
 
 static uint64_t eval(OpKind kind, PhbDType operand, PhbDType result, uint64_t a, uint64_t b) {
     uint64_t bits = 0;
-    expect(ir_eval(kind, operand, result, a, b, &bits), op_info[kind].text, a, b);
+    expect(ir_eval(kind, operand, result, (const uint64_t[]){a, b, 0}, &bits), op_info[kind].text, a, b);
     return bits;
 }
 
@@ -377,11 +377,48 @@ START_TEST(bool_converts) {
 }
 END_TEST
 
+START_TEST(element_functions) {
+    const uint64_t minus_zero = 0x80000000, nan = 0x7fc00000, one = 0x3f800000, half = 0x3f000000;
+    /* the number if one is NaN; -0 before +0 */
+    expect_bits(eval(OP_MIN, PHB_F32, PHB_F32, nan, one), one);
+    expect_bits(eval(OP_MAX, PHB_F32, PHB_F32, one, nan), one);
+    expect_bits(eval(OP_MAX, PHB_F32, PHB_F32, 0xffc00000, nan), nan);
+    expect_bits(eval(OP_MIN, PHB_F32, PHB_F32, 0, minus_zero), minus_zero);
+    expect_bits(eval(OP_MIN, PHB_F32, PHB_F32, minus_zero, 0), minus_zero);
+    expect_bits(eval(OP_MAX, PHB_F32, PHB_F32, 0, minus_zero), 0);
+    expect_bits(eval(OP_MAX, PHB_F32, PHB_F32, minus_zero, 0), 0);
+    expect_bits(eval(OP_MIN, PHB_I8, PHB_I8, 0x80, 1), 0x80);
+    expect_bits(eval(OP_MIN, PHB_U8, PHB_U8, 0x80, 1), 1);
+    expect_bits(eval(OP_MAX, PHB_I8, PHB_I8, 0x80, 1), 1);
+    expect_bits(eval(OP_ABS, PHB_I8, PHB_I8, 0x80, 0), 0x80);
+    expect_bits(eval(OP_ABS, PHB_I16, PHB_I16, 0xffff, 0), 1);
+    expect_bits(eval(OP_ABS, PHB_F32, PHB_F32, minus_zero, 0), 0);
+    expect_bits(eval(OP_POPCOUNT, PHB_I8, PHB_I8, 0xff, 0), 8);
+    expect_bits(eval(OP_CLZ, PHB_I8, PHB_I8, 0, 0), 8);
+    expect_bits(eval(OP_CLZ, PHB_U16, PHB_U16, 1, 0), 15);
+    expect_bits(eval(OP_CLZ, PHB_I64, PHB_I64, UINT64_MAX, 0), 0);
+    expect_bits(eval(OP_ROUND, PHB_F32, PHB_F32, half, 0), one); /* half away from zero */
+    expect_bits(eval(OP_ROUND, PHB_F32, PHB_F32, half | minus_zero, 0), one | minus_zero);
+    expect_bits(eval(OP_FLOOR, PHB_F32, PHB_F32, half | minus_zero, 0), one | minus_zero);
+    expect_bits(eval(OP_CEIL, PHB_F32, PHB_F32, half | minus_zero, 0), minus_zero);
+    expect_bits(eval(OP_TRUNC, PHB_F16, PHB_F16, 0x3e00, 0), 0x3c00);
+    expect_bits(eval(OP_SQRT, PHB_F32, PHB_F32, 0x40000000, 0), 0x3fb504f3);
+    expect_bits(eval(OP_SQRT, PHB_F32, PHB_F32, one | minus_zero, 0), nan);
+    expect_bits(eval(OP_BITCAST, PHB_F32, PHB_I32, minus_zero, 0), minus_zero);
+    /* (1 + 2^-12)^2 - (1 + 2^-11) is 2^-24: nothing is left of it where the product is rounded */
+    uint64_t bits = 0;
+    ck_assert(ir_eval(OP_FMA, PHB_F32, PHB_F32, (const uint64_t[]){0x3f800800, 0x3f800800, 0xbf801000}, &bits));
+    expect_bits(bits, 0x33800000);
+}
+END_TEST
+
 START_TEST(knows_what_it_cannot_do) {
     uint64_t bits;
-    ck_assert(!ir_eval(OP_LOAD, PHB_F32, PHB_F32, 0, 0, &bits));
-    ck_assert(!ir_eval(OP_AND, PHB_F32, PHB_F32, 0, 0, &bits));
-    ck_assert(!ir_eval(OP_BROADCAST, PHB_I32, PHB_I32, 0, 0, &bits));
+    ck_assert(!ir_eval(OP_LOAD, PHB_F32, PHB_F32, (const uint64_t[3]){0}, &bits));
+    ck_assert(!ir_eval(OP_AND, PHB_F32, PHB_F32, (const uint64_t[3]){0}, &bits));
+    ck_assert(!ir_eval(OP_EXP, PHB_F32, PHB_F32, (const uint64_t[3]){0}, &bits));
+    ck_assert(!ir_eval(OP_SUM, PHB_F32, PHB_F32, (const uint64_t[3]){0}, &bits));
+    ck_assert(!ir_eval(OP_BROADCAST, PHB_I32, PHB_I32, (const uint64_t[3]){0}, &bits));
 }
 END_TEST
 
@@ -404,6 +441,7 @@ int main(void) {
     tcase_add_loop_test(tests, int_to_float_rounds_once, 0, 8);
     tcase_add_test(tests, float_to_float_rounds_once);
     tcase_add_test(tests, bool_converts);
+    tcase_add_test(tests, element_functions);
     tcase_add_test(tests, knows_what_it_cannot_do);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -51,6 +51,56 @@ static const char everything[] = "phobos-ir 1\n"
                                  "    return\n"
                                  "}\n";
 
+static const char regions[] = HEADER "\n"
+                                     "kernel k\n"
+                                     "    param a: tensor<f32>[64]\n"
+                                     "    param x: f32\n"
+                                     "    param i: i64\n"
+                                     "    param p: bool\n"
+                                     "{\n"
+                                     "    %0 = broadcast %x : tile<f32>[4, 4]\n"
+                                     "    %1, %2 = for %i, %i, %i, %0, %x unroll 4 : tile<f32>[4, 4], f32 !3:1+3\n"
+                                     "    do %3: i64, %4: tile<f32>[4, 4], %5: f32 {\n"
+                                     "        %6 = dot %0, %0, %4 : tile<f32>[4, 4]\n"
+                                     "        %7 = if %p : f32 !4:1+2\n"
+                                     "        then {\n"
+                                     "            store %a[%3] = %5\n"
+                                     "            yield %5\n"
+                                     "        }\n"
+                                     "        else {\n"
+                                     "            %8 = sum %6, -1 : f32\n"
+                                     "            yield %8 !5:1+5\n"
+                                     "        }\n"
+                                     "        yield %6, %7\n"
+                                     "    }\n"
+                                     "    for %i, %i, %i\n"
+                                     "    do %9: i64 {\n"
+                                     "        yield\n"
+                                     "    }\n"
+                                     "    %10 = while %2 : f32\n"
+                                     "    test %11: f32 {\n"
+                                     "        %12 = lt %11, %x : bool\n"
+                                     "        condition %12\n"
+                                     "    }\n"
+                                     "    do %13: f32 {\n"
+                                     "        %14 = fma %13, %x, %13 : f32\n"
+                                     "        yield %14\n"
+                                     "    }\n"
+                                     "    while\n"
+                                     "    test {\n"
+                                     "        condition %p\n"
+                                     "    }\n"
+                                     "    do {\n"
+                                     "        yield\n"
+                                     "    }\n"
+                                     "    %15 = argmax %1, 1 : tile<i32>[4, 1]\n"
+                                     "    %16 = select %p, %10, %x : f32\n"
+                                     "    store %a[%i] = %16\n"
+                                     "    return\n"
+                                     "}\n";
+
+static const char *const texts[] = {everything, regions};
+
 /* The printed form of `text`, on the heap; NULL where it does not read. */
 static char *print_again(const char *text) {
     Fixture f;
@@ -67,9 +117,9 @@ static char *print_again(const char *text) {
 }
 
 START_TEST(prints_the_same) {
-    char *printed = print_again(everything);
+    char *printed = print_again(texts[_i]);
     ck_assert_ptr_nonnull(printed);
-    ck_assert_str_eq(printed, everything);
+    ck_assert_str_eq(printed, texts[_i]);
     free(printed);
 }
 END_TEST
@@ -262,6 +312,19 @@ static const Bad bad[] = {
     {KERNEL "return # the end\n", "unexpected byte"},
     {KERNEL "return\n} x\n", "expected the end of the line, found 'x'"},
     {KERNEL "return\n}\n}\n", "9:1: error: expected 'kernel', found '}'"},
+    {KERNEL "%0, %1 = add %i, %i : i64, i64\n", "7:10: error: 'add' has one result"},
+    {KERNEL "%0, = add %i, %i : i64\n", "7:5: error: expected '%1', the next number in order"},
+    {KERNEL "%0, %1 = for %i, %i, %i, %i, %i : i64\n", "expected ',', found the end of the line"},
+    {KERNEL "%0 = for %i, %i, %i, %0 : i64\n", "7:22: error: '%0' is not defined here"},
+    {KERNEL "for %i, %i, \n", "7:13: error: expected a value, found the end of the line"},
+    {KERNEL "for %i, %i, %i unroll\n", "expected a dim expression, found the end of the line"},
+    {KERNEL "for %i, %i, %i\nreturn\n", "8:1: error: expected 'do', found 'return'"},
+    {KERNEL "for %i, %i, %i\ndo %0 {\n", "8:7: error: expected ':', found '{'"},
+    {KERNEL "for %i, %i, %i\ndo %1: i64 {\n", "8:4: error: expected '%0', the next number in order"},
+    {KERNEL "for %i, %i, %i\ndo %0: i64\n", "8:11: error: expected '{', found the end of the line"},
+    {KERNEL "for %i, %i, %i\ndo %0: i64 {\nyield\n", "10:1: error: expected an op, found the end of the file"},
+    {KERNEL "while\ndo {\nyield\n}\n", "8:1: error: expected 'test', found 'do'"},
+    {KERNEL "%0 = for %i, %i, %i, %i : i64\ndo %1: i64, %2: i64 {\nyield %0\n}\n", "9:7: error: '%0' is not defined here"},
 };
 
 static void expect_refusal(const char *text, size_t length, const char *message) {
@@ -303,6 +366,7 @@ START_TEST(bounds) {
     expect_bounded("kernel k\nrequire N", " / N", 100000, "is too large");
     expect_bounded("kernel k\nrequire N", " && N", 100000, "is too large");
     expect_bounded("kernel k\nrequire N", " * N", 100000, "is too large");
+    expect_bounded("kernel k\nparam i: i64\n{\n", "for %i, %i, %i\ndo {\n", 100000, "regions nested deeper than 400");
     expect_bounded("kernel k\nlaunch ", "9", 100000, "the number is too long");
     expect_bounded("kernel k\n", "param a: f32\n", 100000, "more than 128 parameters");
     expect_bounded("kernel ", "k", 100000, "expected the end of the line, found the end of the file");
@@ -321,13 +385,14 @@ END_TEST
 
 /* Cut anywhere, the text is refused with one message, or is a whole number of kernels. */
 START_TEST(truncated) {
-    for (size_t length = 0; length < sizeof everything - 1; length++) {
+    const char *text = texts[_i];
+    for (size_t length = 0; length < strlen(text); length++) {
         Fixture f;
-        fixture_open(&f, everything, length);
+        fixture_open(&f, text, length);
         IrModule *module = ir_read(&f.context);
         fixture_finish(&f);
         ck_assert_int_eq(diag_error_count(f.context.diag), module ? 0 : 1);
-        ck_assert(!module || strncmp(everything + length, "\nkernel", 7) == 0 || strncmp(everything + length, "kernel", 6) == 0);
+        ck_assert(!module || strncmp(text + length, "\nkernel", 7) == 0 || strncmp(text + length, "kernel", 6) == 0);
         fixture_close(&f);
     }
 }
@@ -339,7 +404,7 @@ int main(void) {
     Suite *suite = suite_create("ir_text");
     TCase *tests = tcase_create("ir_text");
     tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, prints_the_same);
+    tcase_add_loop_test(tests, prints_the_same, 0, COUNT(texts));
     tcase_add_test(tests, spacing_is_free);
     tcase_add_loop_test(tests, constant, 0, COUNT(constants));
     tcase_add_loop_test(tests, floats_read_back_to_their_bits, 0, 4);
@@ -347,7 +412,7 @@ int main(void) {
     tcase_add_test(tests, refuses_nul);
     tcase_add_test(tests, bounds);
     tcase_add_test(tests, too_many_kernels);
-    tcase_add_test(tests, truncated);
+    tcase_add_loop_test(tests, truncated, 0, COUNT(texts));
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

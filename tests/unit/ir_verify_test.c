@@ -126,6 +126,83 @@ static const Case bodies[] = {
     {"%0 = load %q[%i :+ 2, %i :+ 3, %i :+ 4] : tile<f32>[3, 4]\nreturn\n", "a slice has at most two axes that are no points, found 3"},
     {"store %a[%i] = %i\nreturn\n", "the slice is a 'f32', the value a 'i64'"},
     {"store %a[%i :+ 4] = %x\nreturn\n", "the slice is a 'tile<f32>[4]', the value a 'f32'"},
+    /* floats, three operands, select, bitcast */
+    {"%0 = exp %i : i64\nreturn\n", "'exp' takes floats, found 'i64'"},
+    {"%0 = popcount %x : f32\nreturn\n", "'popcount' takes integers, found 'f32'"},
+    {"%0 = max %p, %p : bool\nreturn\n", "'max' takes no bool"},
+    {"%0 = convert %x : f64\n%1 = fma %x, %x, %0 : f32\nreturn\n", "operands are of different types, 'f32' and 'f64'"},
+    {"%0 = select %i, %x, %x : f32\nreturn\n", "expected a condition of bool in the shape of the result, found 'i64'"},
+    {"%0 = broadcast %x : tile<f32>[4]\n%1 = select %p, %0, %0 : tile<f32>[4]\nreturn\n", "in the shape of the result, found 'bool'"},
+    {"%0 = select %p, %x, %i : f32\nreturn\n", "operand and result are of different types, 'i64' and 'f32'"},
+    {"%0 = bitcast %x : i64\nreturn\n", "operand and result differ in width, 'f32' and 'i64'"},
+    {"%0 = bitcast %p : u8\nreturn\n", "operand and result differ in width, 'bool' and 'u8'"},
+    {"%0 = bitcast %x : tile<i32>[4]\nreturn\n", "operand and result differ in shape, 'f32' and 'tile<i32>[4]'"},
+    /* shapes */
+    {"%0 = iota : tile<i64>[4]\nreturn\n", "expected the result 'tile<i32>[n]', found 'tile<i64>[4]'"},
+    {"%0 = iota : tile<i32>[4, 4]\nreturn\n", "expected the result 'tile<i32>[n]'"},
+    {"%0 = iota : tile<i32>[8]\n%1 = reshape %0 : tile<i32>[2, 5]\nreturn\n", "a 'tile<i32>[8]' is no 'tile<i32>[2, 5]' in another shape"},
+    {"%0 = iota : tile<i32>[8]\n%1 = reshape %0 : tile<i64>[2, 4]\nreturn\n", "is no 'tile<i64>[2, 4]' in another shape"},
+    {"%0 = reshape %x : tile<f32>[1]\nreturn\n", "a 'f32' is no 'tile<f32>[1]' in another shape"},
+    {"%0 = broadcast %x : tile<f32>[2, 4]\n%1 = transpose %0 : tile<f32>[2, 4]\nreturn\n", "a 'tile<f32>[2, 4]' is no 'tile<f32>[2, 4]' transposed"},
+    {"%0 = broadcast %x : tile<f32>[4]\n%1 = transpose %0 : tile<f32>[4]\nreturn\n", "is no 'tile<f32>[4]' transposed"},
+    /* reductions */
+    {"%0 = sum %x, -1 : f32\nreturn\n", "'sum' reduces a tile of numbers, found 'f32'"},
+    {"%0 = broadcast %p : tile<bool>[4]\n%1 = rmax %0, 0 : tile<bool>[1]\nreturn\n", "'rmax' reduces a tile of numbers, found 'tile<bool>[4]'"},
+    {"%0 = broadcast %x : tile<f32>[4]\n%1 = any %0, -1 : bool\nreturn\n", "'any' reduces a tile of bool, found 'tile<f32>[4]'"},
+    {"%0 = broadcast %p : tile<bool>[4]\n%1 = all %0, 0 : tile<bool>[1]\nreturn\n", "'all' of a 'tile<bool>[4]' has no axis 0"},
+    {"%0 = broadcast %x : tile<f32>[4]\n%1 = sum %0, 1 : tile<f32>[1]\nreturn\n", "'sum' of a 'tile<f32>[4]' has no axis 1"},
+    {"%0 = broadcast %x : tile<f32>[4]\n%1 = argmax %0, -1 : i32\nreturn\n", "'argmax' of a 'tile<f32>[4]' has no axis -1"},
+    {"%0 = broadcast %x : tile<f32>[4]\n%1 = argmax %0, 0 : tile<f32>[1]\nreturn\n", "a 'tile<f32>[4]' does not reduce to a 'tile<f32>[1]'"},
+    {"%0 = broadcast %x : tile<f32>[2, 4]\n%1 = sum %0, 0 : tile<f32>[2, 1]\nreturn\n", "does not reduce to a 'tile<f32>[2, 1]'"},
+    {"%0 = broadcast %x : tile<f32>[2, 4]\n%1 = sum %0, -1 : tile<f32>[1, 1]\nreturn\n", "does not reduce to a 'tile<f32>[1, 1]'"},
+    {"%0 = broadcast %x : tile<f32>[4]\n%1 = sum %0, -1 : f64\nreturn\n", "a 'tile<f32>[4]' does not reduce to a 'f64'"},
+    {"%0 = cumsum %x : f32\nreturn\n", "'cumsum' takes a tile of numbers, found 'f32'"},
+    {"%0 = broadcast %x : tile<f32>[4]\n%1 = cumsum %0 : tile<f64>[4]\nreturn\n", "operand and result are of different types"},
+    /* contractions */
+    {"%0 = dot %x, %x, %x : f32\nreturn\n", "expected tiles of rank 2, found 'f32'"},
+    {"%0 = broadcast %x : tile<f32>[2, 3]\n%1 = broadcast %x : tile<f32>[2, 2]\n%2 = dot %0, %0, %1 : tile<f32>[2, 2]\nreturn\n",
+        "'tile<f32>[2, 3]' and 'tile<f32>[2, 3]' do not contract to 'tile<f32>[2, 2]'"},
+    {"%0 = broadcast %x : tile<f32>[2, 3]\n%1 = broadcast %x : tile<f32>[3, 3]\n%2 = dot_t %0, %0, %1 : tile<f32>[3, 3]\nreturn\n",
+        "do not contract to 'tile<f32>[3, 3]'"},
+    {"%0 = broadcast %x : tile<f32>[2, 2]\n%1 = convert %0 : tile<f64>[2, 2]\n%2 = dot %0, %0, %1 : tile<f64>[2, 2]\nreturn\n",
+        "a contraction of 'f32' and 'f32' is not of 'f64'"},
+    {"%0 = broadcast %i : tile<i64>[2, 2]\n%1 = dot %0, %0, %0 : tile<i64>[2, 2]\nreturn\n", "a contraction of 'i64' and 'i64' is not of 'i64'"},
+    {"%0 = broadcast %x : tile<f32>[2, 2]\n%1 = convert %0 : tile<f64>[2, 2]\n%2 = dot %0, %0, %1 : tile<f32>[2, 2]\nreturn\n",
+        "accumulator and result are of different types"},
+    /* regions: operands and what is carried */
+    {"for %i, %i\ndo %0: i64 {\nyield\n}\nreturn\n", "'for %i, %i': expected at least 3 operands, found 2"},
+    {"for %i, %x, %i\ndo %0: i64 {\nyield\n}\nreturn\n", "start, end and step are i64, found 'f32'"},
+    {"for %i, %i, %i unroll N\ndo %0: i64 {\nyield\n}\nreturn\n", "'N' is not a search dim"},
+    {"for %i, %i, %i unroll 0\ndo %0: i64 {\nyield\n}\nreturn\n", "an extent is at least 1, found 0"},
+    {"for %i, %i, %i\ndo {\nyield\n}\nreturn\n", "the first argument of the body is the index, an i64"},
+    {"for %i, %i, %i\ndo %0: i32 {\nyield\n}\nreturn\n", "the first argument of the body is the index, an i64"},
+    {"%0 = for %i, %i, %i : f32\ndo %1: i64, %2: f32 {\nyield %2\n}\nreturn\n", "expected 1 initial values, found 0"},
+    {"%0 = for %i, %i, %i, %i : f32\ndo %1: i64, %2: f32 {\nyield %2\n}\nreturn\n", "initial values 1 is a 'i64', expected 'f32'"},
+    {"%0 = for %i, %i, %i, %x : f32\ndo %1: i64 {\nyield %x\n}\nreturn\n", "expected 1 arguments, found 0"},
+    {"%0 = for %i, %i, %i, %x : f32\ndo %1: i64, %2: i64 {\nyield %x\n}\nreturn\n", "arguments 1 is a 'i64', expected 'f32'"},
+    {"%0 = for %i, %i, %i, %x : f32\ndo %1: i64, %2: f32 {\nyield\n}\nreturn\n", "'yield': expected 1 yielded, found 0"},
+    {"%0 = for %i, %i, %i, %x : f32\ndo %1: i64, %2: f32 {\nyield %1\n}\nreturn\n", "'yield %1': yielded 1 is a 'i64', expected 'f32'"},
+    {"for %i, %i, %i, %a\ndo %0: i64 {\nyield\n}\nreturn\n", "expected a scalar or a tile of rank 1 or 2, found 'tensor<f32>[N]'"},
+    {"if %i\nthen {\nyield\n}\nelse {\nyield\n}\nreturn\n", "'if %i': a condition is a bool, found 'i64'"},
+    {"if %p\nthen %0: f32 {\nyield\n}\nelse {\nyield\n}\nreturn\n", "expected 0 arguments, found 1"},
+    {"%0 = if %p : f32\nthen {\nyield %x\n}\nelse {\nyield\n}\nreturn\n", "t.ir:21:1: error: 'yield': expected 1 yielded, found 0"},
+    {"%0 = while %x : f32\ntest %1: f32 {\ncondition %1\n}\ndo %2: f32 {\nyield %2\n}\nreturn\n",
+        "'condition %1': a condition is a bool, found 'f32'"},
+    {"%0 = while %x : f32\ntest %1: f32 {\ncondition %p\n}\ndo {\nyield %x\n}\nreturn\n", "expected 1 arguments, found 0"},
+    /* terminators */
+    {"yield\n", "'yield': the block ends with 'yield', expected 'return'"},
+    {"if %p\nthen {\nreturn\n}\nelse {\nyield\n}\nreturn\n", "'return': the block ends with 'return', expected 'yield'"},
+    {"while\ntest {\nyield\n}\ndo {\nyield\n}\nreturn\n", "'yield': the block ends with 'yield', expected 'condition'"},
+    {"while\ntest {\ncondition %p\n}\ndo {\ncondition %p\n}\nreturn\n", "the block ends with 'condition', expected 'yield'"},
+    {"if %p\nthen {\n}\nelse {\nyield\n}\nreturn\n", "'if %p': the block ends without 'yield'"},
+    {"if %p\nthen {\n%0 = not %p : bool\n}\nelse {\nyield\n}\nreturn\n", "'%0 = not %p : bool': the block ends without 'yield'"},
+    {"if %p\nthen {\nyield\nyield\n}\nelse {\nyield\n}\nreturn\n", "'yield' stands before the end of its block"},
+    {"if %p\nthen {\nyield\n}\nelse {\nyield\n}\n", "'if %p': the block ends without 'return'"},
+    /* what is in sight */
+    {"if %p\nthen {\n%0 = not %p : bool\nyield\n}\nelse {\nstore %a[%i] = %x\nyield\n}\n%1 = not %0 : bool\nreturn\n",
+        "'%1 = not %0 : bool': operand 1 is used before it is defined"},
+    {"if %p\nthen {\n%0 = not %p : bool\nyield\n}\nelse {\n%1 = not %0 : bool\nyield\n}\nreturn\n", "operand 1 is used before it is defined"},
+    {"for %i, %i, %i\ndo %0: i64 {\nyield\n}\n%1 = neg %0 : i64\nreturn\n", "'%1 = neg %0 : i64': operand 1 is used before it is defined"},
 };
 
 START_TEST(bad_body) {
@@ -152,6 +229,16 @@ static const char *const sound[] = {
     "%0 = load %q[%i, %i :+ 3, %i] : tile<f32>[3, 1]\nreturn\n",
     "%0 = load %q[%i, %i, %i] : f32\nstore %q[%i, %i, %i] = %0\nreturn\n",
     "%0 = load %a[%i :+ C] : tile<f32>[16]\nstore %a[%i :+ 16] = %0\nreturn\n",
+    "%0 = broadcast %x : tile<f32>[B * 2, 8]\n%1 = reshape %0 : tile<f32>[16, B]\n%2 = transpose %1 : tile<f32>[B, C]\nreturn\n",
+    "%0 = broadcast %x : tile<f32>[4, 8]\n%1 = sum %0, 1 : tile<f32>[4, ONE]\n%2 = argmax %0, 0 : tile<i32>[1, 8]\n%3 = rmin %0, -1 : f32\nreturn\n",
+    "%0 = broadcast %x : tile<f32>[4, 8]\n%1 = convert %0 : tile<f16>[4, 8]\n%2 = broadcast %x : tile<f32>[4, 4]\n"
+    "%3 = dot_t %0, %1, %2 : tile<f32>[4, 4]\nreturn\n",
+    "%0 = convert %j : i8\n%1 = broadcast %0 : tile<i8>[2, 2]\n%2 = broadcast %j : tile<i32>[2, 2]\n%3 = dot %1, %1, %2 : tile<i32>[2, 2]\nreturn\n",
+    /* regions see what stands before them */
+    "%0 = neg %i : i64\nfor %0, %i, %0 unroll B\ndo %1: i64 {\n%2 = add %0, %1 : i64\nif %p\nthen {\nstore %a[%2] = %x\nyield\n}\nelse {\n"
+    "yield\n}\nyield\n}\nreturn\n",
+    "%0 = while %x : f32\ntest %1: f32 {\n%2 = lt %1, %x : bool\ncondition %2\n}\ndo %3: f32 {\n%4 = add %3, %x : f32\nyield %4\n}\n"
+    "store %a[%i] = %0\nreturn\n",
 };
 
 START_TEST(sound_body) {
@@ -306,6 +393,70 @@ static void same_name_twice(Context *context, IrModule *module, IrKernel *kernel
     vec_push(context->arena, &module->kernels, kernel);
 }
 
+/* ---- regions by hand ---- */
+
+#define LOOP                                                                                                                                         \
+    "%0 = for %i, %i, %i, %x : f32\n"                                                                                                                \
+    "do %1: i64, %2: f32 {\n"                                                                                                                        \
+    "%3 = add %2, %x : f32\n"                                                                                                                        \
+    "yield %3\n"                                                                                                                                     \
+    "}\n"                                                                                                                                            \
+    "return\n"
+
+static void lose_region(Context *context, IrModule *module, IrKernel *kernel) {
+    (void)context, (void)module;
+    op_at(kernel, 0)->regions.count = 0;
+}
+
+static void steal_region(Context *context, IrModule *module, IrKernel *kernel) {
+    (void)context, (void)module;
+    op_at(kernel, 0)->regions.items[0]->owner = op_at(kernel, 1);
+}
+
+static void move_region_argument(Context *context, IrModule *module, IrKernel *kernel) {
+    (void)context, (void)module;
+    op_at(kernel, 0)->regions.items[0]->args.items[1]->index = 0;
+}
+
+static void name_region_argument(Context *context, IrModule *module, IrKernel *kernel) {
+    (void)context, (void)module;
+    op_at(kernel, 0)->regions.items[0]->args.items[1]->name = "x";
+}
+
+static void use_own_result(Context *context, IrModule *module, IrKernel *kernel) {
+    (void)context, (void)module;
+    op_at(kernel, 0)->regions.items[0]->first->operands.items[0] = op_at(kernel, 0)->results.items[0];
+}
+
+static void empty_region(Context *context, IrModule *module, IrKernel *kernel) {
+    (void)context, (void)module;
+    op_at(kernel, 0)->regions.items[0]->first = op_at(kernel, 0)->regions.items[0]->last = NULL;
+}
+
+static void nest_too_deep(Context *context, IrModule *module, IrKernel *kernel) {
+    (void)module;
+    IrBlock *block = kernel->body;
+    ir_remove(block->last);
+    for (int depth = 0; depth <= IR_MAX_DEPTH; depth++) {
+        IrOp *op = ir_append(context, block, OP_IF, (Span){0}, &kernel->body->args.items[6], 1, NULL, 0);
+        IrBlock *inner = ir_region_new(context, op), *other = ir_region_new(context, op);
+        ir_append(context, other, OP_YIELD, (Span){0}, NULL, 0, NULL, 0);
+        ir_append(context, block, depth ? OP_YIELD : OP_RETURN, (Span){0}, NULL, 0, NULL, 0);
+        block = inner;
+    }
+    ir_append(context, block, OP_YIELD, (Span){0}, NULL, 0, NULL, 0);
+}
+
+static const Broken broken_loops[] = {
+    {lose_region, "expected 1 regions, found 0"},
+    {steal_region, "region 1 does not know its op"},
+    {move_region_argument, "argument 2 of region 1 does not know its block"},
+    {name_region_argument, "argument 2 of region 1 does not know its block"},
+    {use_own_result, "operand 1 is used before it is defined"},
+    {empty_region, "the block ends without 'yield'"},
+    {nest_too_deep, "regions are nested deeper than 400"},
+};
+
 static const Broken broken[] = {
     {use_before_definition, "'%0 = add %i, %1 : i64': operand 2 is used before it is defined"},
     {use_itself, "'%0 = add %i, %0 : i64': operand 2 is used before it is defined"},
@@ -331,18 +482,27 @@ static const Broken broken[] = {
     {same_name_twice, "'kernel k': the name is taken by an earlier kernel"},
 };
 
-START_TEST(broken_by_hand) {
+static void expect_broken(const char *body, const Broken *change) {
     Fixture f;
-    const char *text = module_text(DECLARATIONS, BODY);
+    const char *text = module_text(DECLARATIONS, body);
     fixture_open(&f, text, strlen(text));
     IrModule *module = ir_read(&f.context);
     ck_assert_ptr_nonnull(module);
     ck_assert_ptr_null(ir_verify(&f.context, module));
-    broken[_i].change(&f.context, module, module->kernels.items[0]);
+    change->change(&f.context, module, module->kernels.items[0]);
     const char *message = ir_verify(&f.context, module);
-    ck_assert_msg(message && strstr(message, broken[_i].message), "said: %s\nexpected: %s", message, broken[_i].message);
+    ck_assert_msg(message && strstr(message, change->message), "said: %s\nexpected: %s", message, change->message);
     fixture_finish(&f);
     fixture_close(&f);
+}
+
+START_TEST(broken_by_hand) {
+    expect_broken(BODY, &broken[_i]);
+}
+END_TEST
+
+START_TEST(loop_broken_by_hand) {
+    expect_broken(LOOP, &broken_loops[_i]);
 }
 END_TEST
 
@@ -356,6 +516,7 @@ int main(void) {
     tcase_add_loop_test(tests, sound_body, 0, COUNT(sound));
     tcase_add_test(tests, too_many_dims_and_parameters);
     tcase_add_loop_test(tests, broken_by_hand, 0, COUNT(broken));
+    tcase_add_loop_test(tests, loop_broken_by_hand, 0, COUNT(broken_loops));
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -2,23 +2,6 @@
  */
 #include "compiler/codegen/host/host.h"
 
-NestShape nest_shape(const Type *shape) {
-    if (shape->rank == 1)
-        return (NestShape){.rank = 1, .axis = {-1, 0}, .extent = {1, tile_extent(shape, 0)}};
-    int64_t rows = tile_extent(shape, 0), columns = tile_extent(shape, 1);
-    if (columns == 1) /* a column: its rows are the inner loop */
-        return (NestShape){.rank = 2, .axis = {1, 0}, .extent = {1, rows}};
-    return (NestShape){.rank = 2, .axis = {0, 1}, .extent = {rows, columns}};
-}
-
-/* The axis of a value of type `type` that the loop walks, by NumPy's rule; -1: the value is broadcast along it, or the loop has one iteration. */
-static int walked_axis(const NestShape *nest, const Type *type, int loop) {
-    int axis = nest->axis[loop] - (nest->rank - type->rank);
-    if (nest->axis[loop] < 0 || axis < 0 || nest->extent[loop] == 1 || tile_extent(type, axis) == 1)
-        return -1;
-    return axis;
-}
-
 LLVMValueRef emit_min(Emitter *e, LLVMValueRef a, LLVMValueRef b) {
     return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, a, b, ""), a, b, "");
 }
@@ -66,52 +49,57 @@ static void axis_bounds(Emitter *e, LLVMValueRef offset, LLVMValueRef extent, in
     *high = LLVMBuildSelect(builder, LLVMBuildICmp(builder, LLVMIntSGT, extent, offset, ""), left, zero, "");
 }
 
-Access access_slice(const Leaf *leaf, const NestShape *nest, const IrOp *op) {
+Access access_slice(const Leaf *leaf, const int64_t extent[2], const int axis[2], const IrOp *op) {
     Emitter *e = leaf->e;
     const Type *type = access_type(op);
     const TensorRegs *tensor = &leaf->tensors[access_param(op)];
     int rank = op->operands.items[0]->type->rank;
     int64_t size = dtype_bits(type->scalar) / 8;
-    Access access = {.op = op, .dtype = type->scalar, .region = access_param(op), .checked = true};
+    Access access = {.dtype = type->scalar, .region = access_param(op), .checked = true};
     access.start = start_address(leaf, op, tensor, size);
 
     int axes[2];
     slice_axes(op, axes);
     bool walked[PHB_MAX_RANK] = {false};
     for (int loop = 0; loop < 2; loop++) {
-        int tile_axis = walked_axis(nest, type, loop);
-        if (tile_axis < 0)
+        if (axis[loop] < 0)
             continue;
-        int axis = axes[tile_axis];
-        walked[axis] = true;
-        access.stride[loop] = axis_stride(leaf, tensor, rank, axis, size);
-        access.unit = axis == rank - 1 && loop == 1;
-        axis_bounds(
-            e, leaf_value(leaf, op->operands.items[1 + axis]), tensor->extent[axis], nest->extent[loop], &access.low[loop], &access.high[loop]);
+        int own = axes[axis[loop]];
+        walked[own] = true;
+        access.stride[loop] = axis_stride(leaf, tensor, rank, own, size);
+        access.unit = own == rank - 1 && loop == 1;
+        axis_bounds(e, leaf_value(leaf, op->operands.items[1 + own]), tensor->extent[own], extent[loop], &access.low[loop], &access.high[loop]);
     }
     access.exists = LLVMConstInt(e->i1, 1, false);
-    for (int axis = 0; axis < rank; axis++) {
-        if (walked[axis])
+    for (int own = 0; own < rank; own++) {
+        if (walked[own])
             continue;
-        LLVMValueRef inside = LLVMBuildICmp(e->builder, LLVMIntULT, leaf_value(leaf, op->operands.items[1 + axis]), tensor->extent[axis], "");
+        LLVMValueRef inside = LLVMBuildICmp(e->builder, LLVMIntULT, leaf_value(leaf, op->operands.items[1 + own]), tensor->extent[own], "");
         access.exists = LLVMBuildAnd(e->builder, access.exists, inside, "");
     }
     return access;
 }
 
-Access access_copy(const Leaf *leaf, const NestShape *nest, const IrOp *load) {
+LLVMValueRef area_address(const Leaf *leaf, int area) {
+    return advance(leaf->e, leaf->scratch, emit_int_const(leaf->e, leaf->plan->areas.items[plan_place(leaf->plan, area)].offset));
+}
+
+/* The first areas have alias scopes of their own; the rest share one. */
+int area_region(const Leaf *leaf, int area) {
+    int place = plan_place(leaf->plan, area);
+    return leaf->kernel->signature.params.count + (place < LEAF_AREA_SCOPES ? place : LEAF_AREA_SCOPES - 1);
+}
+
+Access access_area(const Leaf *leaf, const int axis[2], const Type *type, int area) {
     Emitter *e = leaf->e;
-    const IrValue *value = load->results.items[0];
-    int64_t size = dtype_bits(value->type->scalar) / 8;
-    Access access = {.op = load, .dtype = value->type->scalar, .region = leaf->kernel->signature.params.count};
-    access.start = advance(e, leaf->scratch, emit_int_const(e, leaf->plan->values[value->id].copy));
+    int64_t size = dtype_bits(type->scalar) / 8;
+    Access access = {.dtype = type->scalar, .region = area_region(leaf, area), .start = area_address(leaf, area)};
     for (int loop = 0; loop < 2; loop++) {
-        int axis = walked_axis(nest, value->type, loop);
-        if (axis < 0)
+        if (axis[loop] < 0)
             continue;
-        bool is_row = value->type->rank == 2 && axis == 0;
-        access.stride[loop] = emit_int_const(e, is_row ? size * tile_extent(value->type, 1) : size);
-        access.unit = loop == 1 && !(is_row && tile_extent(value->type, 1) != 1);
+        bool is_row = type->rank == 2 && axis[loop] == 0;
+        access.stride[loop] = emit_int_const(e, is_row ? size * tile_extent(type, 1) : size);
+        access.unit = loop == 1 && !(is_row && tile_extent(type, 1) != 1);
     }
     return access;
 }

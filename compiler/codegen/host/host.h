@@ -16,38 +16,112 @@ bool slice_same(const IrOp *a, const IrOp *b); /* the same elements of the same 
 void slice_axes(const IrOp *op, int axes[2]);
 int64_t tile_extent(const Type *type, int axis);
 
-/* ---- plan.c: how the ops of a leaf become loop nests; knows no LLVM ----
+int64_t tile_rows(const Type *type); /* rank 1 is one row */
+int64_t tile_columns(const Type *type);
+/* Do operand and result of a reshape differ in axes of extent 1 alone? */
+bool reshape_keeps_axes(const IrOp *op);
+
+/* ---- plan*.c: how the ops of a leaf become loop nests; knows no LLVM ----
  *
- * The block is cut into segments. A segment's scalars come first, then its copies, then one nest with its stores. Element-wise ops and loads are
- * evaluated anew, element by element, in each nest that needs them. A load whose elements would no longer be what they were when the program read
- * them is copied to scratch in its own segment. */
+ * A block is cut into segments. A segment's scalars come first, then its copies and moves, then its body: a nest of loops with its roots, or one op that
+ * is no loop nest. Element-wise ops, loads, broadcasts and the like are evaluated anew, element by element, in each nest that needs them, unless
+ * plan_values.c gives the value an area of scratch; reductions, dots, carried tiles and the like always have one. A load whose elements would no longer be
+ * what they were when the program read them is copied to scratch in its own segment. */
+
+typedef struct PlanBlock PlanBlock;
+
+/* A tile that a nest computes, and where it goes. */
+typedef struct Root {
+    const IrValue *value;
+    const IrOp *store; /* to this slice, or NULL: */
+    int area;          /* to scratch */
+    int source;        /* -1: it is computed; else it is taken from this area */
+} Root;
+
+typedef VEC(Root) RootList;
 
 typedef struct Segment {
     IrOp *first, *end; /* ops [first, end) of the block */
-    OpList stores;     /* of tiles of one shape, each element of them stored at most once; or a single scalar store */
-    OpList copies;
+    RootList copies;   /* each in a nest of its own, in order */
+    RootList moves;    /* the same, after the copies: into carried tiles and results */
+    RootList roots;    /* of one shape; each element of a tensor stored at most once */
+    IrOp *op;          /* where there are no roots: a region, a reduction, a dot, the store of a scalar, .. */
+    PlanBlock *regions[2];
+    OpList writes;     /* stores in here, regions included */
 } Segment;
 
+struct PlanBlock {
+    const IrBlock *block;
+    VEC(Segment) segments;
+};
+
 typedef struct ValuePlan {
+    const Contracted *contracted; /* of the result of a loop that is one contraction: its body is not planned */
     int segment;
-    int64_t copy; /* offset in scratch, or -1 */
-    int seen;     /* by the gathering numbered so */
+    int area;         /* -1: evaluated where it is needed */
+    bool if_shared;   /* the area is worth it only if another nest reads it */
+    int uses, cost, depth;
+    int seen, node, rooted; /* by the gathering numbered so */
 } ValuePlan;
+
+typedef struct Area {
+    int64_t bytes, offset; /* offset -1: not laid out */
+    int same;              /* the area whose place this one shares, or itself */
+} Area;
 
 typedef struct Plan {
     Arena *arena;
-    VEC(Segment) segments;
-    ValuePlan *values; /* by IrValue.id, of op results */
+    const IrKernel *kernel;
+    PlanBlock *body;
+    ValuePlan *values; /* by IrValue.id: results of ops, arguments of regions */
     int value_count;
+    VEC(Area) areas;
     int gatherings;
-    int64_t scratch; /* bytes */
+    int64_t scratch;                 /* bytes, */
+    int64_t dot_offset, dot_scratch; /* those that dots work in among them */
 } Plan;
 
 /* NULL after an error: scratch beyond PLAN_MAX_SCRATCH. */
 #define PLAN_MAX_SCRATCH ((int64_t)1 << 30)
 Plan *plan_leaf(Context *context, const IrKernel *kernel);
-/* The tile ops that the roots' values consist of, in program order; a root that is a load is itself among them. */
-OpList plan_gather(Plan *plan, const OpList *roots);
+
+int plan_area_new(Plan *plan, const Type *type);
+const Contracted *plan_contracted(const Plan *plan, const IrOp *op); /* NULL where `op` is no such loop */
+int plan_area(const Plan *plan, const IrValue *value); /* of a tile, or -1 */
+int plan_place(const Plan *plan, int area);            /* the area that stands for all that share its place */
+bool op_is_body(const IrOp *op); /* no loop nest, no scalar arithmetic: a segment's `op` */
+bool op_is_lazy(const IrOp *op); /* its result can be evaluated an element at a time */
+
+/* ---- plan_values.c: which tiles get an area ---- */
+
+void plan_values(Plan *plan);
+
+/* ---- plan_nodes.c: what a nest evaluates ---- */
+
+/* A tile as a nest sees it: one value may be walked in several ways. */
+typedef struct Node {
+    const IrValue *value;
+    int axis[2];      /* of the value, that each loop walks; -1: none */
+    int operand[3];   /* nodes; -1: a scalar */
+    int area;         /* read from there, or -1 */
+    int next;         /* node of the same value, or -1 */
+} Node;
+
+/* How a nest's loops walk a tile: loop 0 is outside loop 1. */
+typedef struct NestShape {
+    int64_t extent[2];
+    int axis[2]; /* of a root; -1: that loop does not walk it */
+} NestShape;
+
+typedef VEC(Node) NodeList;
+
+NestShape nest_shape(const Type *type);
+/* Operands come before what they are operands of. tops[i] is the node of root i. */
+NodeList plan_nodes(Plan *plan, const Root *roots, int count, int *tops);
+
+/* ---- plan_areas.c: in-place updates, the moves of carried tiles, the layout of scratch ---- */
+
+void plan_areas(Plan *plan);
 
 /* ---- leaf.c ---- */
 
@@ -55,6 +129,8 @@ typedef struct TensorRegs {
     LLVMValueRef base, pitch;
     LLVMValueRef extent[PHB_MAX_RANK], origin[PHB_MAX_RANK], whole[PHB_MAX_RANK];
 } TensorRegs;
+
+enum { LEAF_AREA_SCOPES = 48 };
 
 typedef struct Leaf {
     Emitter *e;
@@ -65,13 +141,15 @@ typedef struct Leaf {
     LLVMValueRef *params; /* scalars, by parameter index */
     LLVMValueRef *dims;   /* as PhbKernel.dims */
     LLVMValueRef block[3], grid[3], super[3], supers[3];
-    LLVMValueRef *values; /* by IrValue.id: scalars of the CTA, and tile elements of the nest under construction */
-    LLVMValueRef *scopes; /* alias scopes by parameter index, scratch last: the scope itself, */
+    LLVMValueRef *values; /* by IrValue.id: scalars of the CTA */
+    LLVMValueRef *scopes; /* alias scopes by parameter index, then of scratch: the scope itself, */
     LLVMValueRef *others; /* and all but it */
 } Leaf;
 
+void emit_block(Leaf *leaf, const PlanBlock *block);
+void emit_scalars(Leaf *leaf, const IrOp *first, const IrOp *end); /* those among the ops [first, end) that are no regions */
 LLVMValueRef leaf_value(const Leaf *leaf, const IrValue *value);
-/* Marks a memory access: tensors and scratch do not overlap. `region` is a parameter index, or their count for scratch. */
+/* Marks a memory access: tensors and scratch do not overlap. `region` is a parameter index or what area_region says. */
 void leaf_tag(const Leaf *leaf, LLVMValueRef access, int region);
 
 /* The function of a specialised kernel at one CPU level. `name` is its symbol. */
@@ -81,7 +159,6 @@ LLVMValueRef host_leaf(Emitter *e, const IrKernel *kernel, Plan *plan, const cha
 
 /* Loop 0 is outside loop 1. `stride` NULL: the access does not move with that loop. */
 typedef struct Access {
-    const IrOp *op;
     PhbDType dtype;
     int region;
     LLVMValueRef start;           /* address of the element at loop indices 0, 0; it may lie outside the tensor */
@@ -92,16 +169,11 @@ typedef struct Access {
     LLVMValueRef low[2], high[2]; /* where stride: the indices [low, high), within [0, extent), that are inside */
 } Access;
 
-/* How a nest's loops walk the axes of its shape. */
-typedef struct NestShape {
-    int rank;
-    int axis[2];       /* of the shape, for each loop; -1: that loop has one iteration */
-    int64_t extent[2]; /* of each loop */
-} NestShape;
-
-NestShape nest_shape(const Type *shape);
-Access access_slice(const Leaf *leaf, const NestShape *nest, const IrOp *op);
-Access access_copy(const Leaf *leaf, const NestShape *nest, const IrOp *load);
+/* `axis` of the value for each loop, or -1; `extent` of the loops. */
+Access access_slice(const Leaf *leaf, const int64_t extent[2], const int axis[2], const IrOp *op);
+Access access_area(const Leaf *leaf, const int axis[2], const Type *type, int area);
+LLVMValueRef area_address(const Leaf *leaf, int area);
+int area_region(const Leaf *leaf, int area); /* for leaf_tag */
 LLVMValueRef access_address(const Leaf *leaf, const Access *access, LLVMValueRef outer, LLVMValueRef inner);
 LLVMValueRef access_load(const Leaf *leaf, const Access *access, LLVMValueRef address);
 void access_store(const Leaf *leaf, const Access *access, LLVMValueRef address, LLVMValueRef value);
@@ -113,7 +185,23 @@ LLVMValueRef emit_max(Emitter *e, LLVMValueRef a, LLVMValueRef b);
 
 void emit_scalar_load(Leaf *leaf, const IrOp *op);
 void emit_scalar_store(Leaf *leaf, const IrOp *op);
-void emit_store_nest(Leaf *leaf, const OpList *stores);
-void emit_copy_nest(Leaf *leaf, IrOp *load);
+void emit_nest(Leaf *leaf, const Root *roots, int count);
+
+/* ---- region.c: loops and branches of the CTA ---- */
+
+/* How many turns a `for` takes, unsigned. */
+LLVMValueRef emit_trip_count(Emitter *e, LLVMValueRef start, LLVMValueRef end, LLVMValueRef step);
+void emit_region_op(Leaf *leaf, const Segment *segment);
+
+/* ---- reduce.c: reductions and cumsum, in the order that LANGUAGE.md 10 fixes ---- */
+
+void emit_reduction(Leaf *leaf, const IrOp *op);
+void emit_cumsum(Leaf *leaf, const IrOp *op);
+
+/* ---- matrix.c: dot, transpose ---- */
+
+void emit_dot(Leaf *leaf, const IrOp *op);
+void emit_contracted_loop(Leaf *leaf, const Contracted *contracted);
+void emit_transpose(Leaf *leaf, const IrOp *op);
 
 #endif

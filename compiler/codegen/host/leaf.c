@@ -6,10 +6,11 @@
 
 /* ---- memory ---- */
 
-/* One scope for each tensor and one for scratch, in a domain of the function's own. */
+/* One scope for each tensor and for each of the first areas of scratch, in a domain of the function's own. */
 static void make_scopes(Leaf *leaf, const char *name) {
     Emitter *e = leaf->e;
-    int count = leaf->kernel->signature.params.count + 1;
+    int areas = leaf->plan->areas.count < LEAF_AREA_SCOPES ? leaf->plan->areas.count : LEAF_AREA_SCOPES;
+    int count = leaf->kernel->signature.params.count + areas + 1;
     LLVMMetadataRef domain_name = LLVMMDStringInContext2(e->llvm, name, strlen(name));
     LLVMMetadataRef domain = LLVMMDNodeInContext2(e->llvm, &domain_name, 1);
     LLVMMetadataRef *scopes = NEW_ARRAY(e->context->arena, LLVMMetadataRef, count), *others = NEW_ARRAY(e->context->arena, LLVMMetadataRef, count);
@@ -88,7 +89,7 @@ static void read_launch(Leaf *leaf, LLVMValueRef launch) {
 /* ---- scalars ---- */
 
 LLVMValueRef leaf_value(const Leaf *leaf, const IrValue *value) {
-    return value->def ? leaf->values[value->id] : leaf->params[value->index];
+    return ir_is_param(value) ? leaf->params[value->index] : leaf->values[value->id];
 }
 
 static LLVMValueRef emit_dim(const Leaf *leaf, const Dim *dim);
@@ -96,7 +97,7 @@ static LLVMValueRef emit_dim(const Leaf *leaf, const Dim *dim);
 static LLVMValueRef emit_dim_op(const Leaf *leaf, const Dim *dim) {
     Emitter *e = leaf->e;
     LLVMValueRef a = emit_dim(leaf, dim->a), b = dim->kind == PHB_EXPR_NOT ? NULL : emit_dim(leaf, dim->b);
-    LLVMValueRef zero = emit_int_const(e, 0);
+    LLVMValueRef zero = emit_int_const(e, 0), operands[3] = {a, b};
     switch (dim->kind) {
     case PHB_EXPR_ADD:
         return LLVMBuildAdd(e->builder, a, b, "");
@@ -105,15 +106,15 @@ static LLVMValueRef emit_dim_op(const Leaf *leaf, const Dim *dim) {
     case PHB_EXPR_MUL:
         return LLVMBuildMul(e->builder, a, b, "");
     case PHB_EXPR_DIV:
-        return emit_element_op(e, OP_DIV, PHB_I64, a, b);
+        return emit_element_op(e, OP_DIV, PHB_I64, operands);
     case PHB_EXPR_MOD:
-        return emit_element_op(e, OP_REM, PHB_I64, a, b);
+        return emit_element_op(e, OP_REM, PHB_I64, operands);
     case PHB_EXPR_CEILDIV: { /* the quotient towards zero, one more where something is left and the exact one is positive */
-        LLVMValueRef left = LLVMBuildICmp(e->builder, LLVMIntNE, emit_element_op(e, OP_REM, PHB_I64, a, b), zero, "");
+        LLVMValueRef left = LLVMBuildICmp(e->builder, LLVMIntNE, emit_element_op(e, OP_REM, PHB_I64, operands), zero, "");
         LLVMValueRef positive = LLVMBuildICmp(e->builder, LLVMIntSGE, LLVMBuildXor(e->builder, a, b, ""), zero, "");
         LLVMValueRef nonzero = LLVMBuildICmp(e->builder, LLVMIntNE, b, zero, "");
         LLVMValueRef more = LLVMBuildAnd(e->builder, LLVMBuildAnd(e->builder, left, positive, ""), nonzero, "");
-        return LLVMBuildAdd(e->builder, emit_element_op(e, OP_DIV, PHB_I64, a, b), LLVMBuildZExt(e->builder, more, e->i64, ""), "");
+        return LLVMBuildAdd(e->builder, emit_element_op(e, OP_DIV, PHB_I64, operands), LLVMBuildZExt(e->builder, more, e->i64, ""), "");
     }
     case PHB_EXPR_MIN:
         return emit_min(e, a, b);
@@ -188,37 +189,66 @@ static LLVMValueRef emit_scalar(const Leaf *leaf, const IrOp *op) {
     default:
         break;
     }
-    LLVMValueRef a = leaf_value(leaf, op->operands.items[0]);
-    PhbDType dtype = op->operands.items[0]->type->scalar;
-    if (op->kind == OP_CONVERT)
-        return emit_convert(e, dtype, type->scalar, a);
-    return emit_element_op(e, op->kind, dtype, a, op->operands.count > 1 ? leaf_value(leaf, op->operands.items[1]) : NULL);
+    LLVMValueRef operands[3] = {NULL};
+    for (int i = 0; i < op->operands.count; i++)
+        operands[i] = leaf_value(leaf, op->operands.items[i]);
+    return emit_element(e, op, operands);
 }
 
 /* ---- CTAs ---- */
 
-static void emit_segment(Leaf *leaf, const Segment *segment) {
-    for (const IrOp *op = segment->first; op != segment->end; op = op->next) {
-        if (!op->results.count || op->results.items[0]->type->kind != TYPE_SCALAR)
+void emit_scalars(Leaf *leaf, const IrOp *first, const IrOp *end) {
+    for (const IrOp *op = first; op != end; op = op->next) {
+        if (op_is_body(op) || op->results.count != 1 || op->results.items[0]->type->kind != TYPE_SCALAR)
             continue;
         if (op->kind == OP_LOAD)
             emit_scalar_load(leaf, op);
         else
             leaf->values[op->results.items[0]->id] = emit_scalar(leaf, op);
     }
-    for (int i = 0; i < segment->copies.count; i++)
-        emit_copy_nest(leaf, segment->copies.items[i]);
-    if (!segment->stores.count)
-        return;
-    if (stored_value(segment->stores.items[0])->type->kind == TYPE_SCALAR)
-        emit_scalar_store(leaf, segment->stores.items[0]);
-    else
-        emit_store_nest(leaf, &segment->stores);
 }
 
-static void emit_cta(Leaf *leaf) {
-    for (int i = 0; i < leaf->plan->segments.count; i++)
-        emit_segment(leaf, &leaf->plan->segments.items[i]);
+static void emit_body_op(Leaf *leaf, const Segment *segment) {
+    const IrOp *op = segment->op;
+    switch (op->kind) {
+    case OP_STORE:
+        emit_scalar_store(leaf, op);
+        break;
+    case OP_CUMSUM:
+        emit_cumsum(leaf, op);
+        break;
+    case OP_TRANSPOSE:
+        emit_transpose(leaf, op);
+        break;
+    case OP_DOT:
+    case OP_DOT_T:
+        emit_dot(leaf, op);
+        break;
+    case OP_YIELD: /* its moves are made; scalars are the region's matter */
+        break;
+    default:
+        if (plan_contracted(leaf->plan, op))
+            emit_contracted_loop(leaf, plan_contracted(leaf->plan, op));
+        else if (op->regions.count)
+            emit_region_op(leaf, segment);
+        else
+            emit_reduction(leaf, op);
+    }
+}
+
+void emit_block(Leaf *leaf, const PlanBlock *block) {
+    for (int s = 0; s < block->segments.count; s++) {
+        const Segment *segment = &block->segments.items[s];
+        emit_scalars(leaf, segment->first, segment->end);
+        for (int i = 0; i < segment->copies.count; i++)
+            emit_nest(leaf, &segment->copies.items[i], 1);
+        for (int i = 0; i < segment->moves.count; i++)
+            emit_nest(leaf, &segment->moves.items[i], 1);
+        if (segment->roots.count)
+            emit_nest(leaf, segment->roots.items, segment->roots.count);
+        if (segment->op)
+            emit_body_op(leaf, segment);
+    }
 }
 
 static LLVMValueRef slot(Emitter *e, LLVMValueRef initial) {
@@ -245,7 +275,7 @@ static void emit_ctas(Leaf *leaf, LLVMValueRef first, LLVMValueRef last) {
     Loop ctas = loop_begin(e, first, last);
     for (int axis = 0; axis < 3; axis++)
         leaf->block[axis] = LLVMBuildLoad2(builder, e->i64, slots[axis], "");
-    emit_cta(leaf);
+    emit_block(leaf, leaf->plan->body);
     LLVMValueRef carry = one;
     for (int axis = 0; axis < 3; axis++) {
         LLVMValueRef next = LLVMBuildAdd(builder, leaf->block[axis], carry, "");

@@ -1,14 +1,18 @@
 /* Loop nests. Where every access of a nest lies inside its tensor, one plain nest with constant bounds runs. Else the edge nest: only indices that
- * some store reaches; in each row, plain code where all accesses are inside, and checks an element only on the rim. */
+ * some store reaches; in each row, plain code where all accesses are inside, and checks an element only on the rim. Nodes that do not move with a
+ * loop are evaluated outside of it. */
 #include "compiler/codegen/host/host.h"
+
+enum { NODES_TWICE = 96 }; /* larger nests have no plain copy: the edge nest serves for both */
 
 typedef struct Nest {
     Leaf *leaf;
     NestShape shape;
-    OpList ops;        /* tile ops, in program order */
-    VEC(Access) loads; /* as the loads among ops */
-    VEC(Access) stores;
-    const IrOp *copied; /* copy nests: the load; stores holds the one access to scratch */
+    NodeList nodes;
+    Access *loads;          /* by node */
+    LLVMValueRef *elements; /* by node, of the iteration under construction */
+    VEC(Access) stores;     /* by root */
+    const int *tops;
 } Nest;
 
 /* ---- elements ---- */
@@ -56,49 +60,64 @@ static void guarded_store(const Leaf *leaf, const Access *access, LLVMValueRef e
 }
 
 void emit_scalar_load(Leaf *leaf, const IrOp *op) {
-    Access access = access_slice(leaf, &(NestShape){.rank = 0, .axis = {-1, -1}, .extent = {1, 1}}, op);
+    Access access = access_slice(leaf, (const int64_t[2]){1, 1}, (const int[2]){-1, -1}, op);
     leaf->values[op->results.items[0]->id] = guarded_load(leaf, &access, access.exists, NULL, NULL);
 }
 
 void emit_scalar_store(Leaf *leaf, const IrOp *op) {
-    Access access = access_slice(leaf, &(NestShape){.rank = 0, .axis = {-1, -1}, .extent = {1, 1}}, op);
+    Access access = access_slice(leaf, (const int64_t[2]){1, 1}, (const int[2]){-1, -1}, op);
     guarded_store(leaf, &access, access.exists, NULL, NULL, leaf_value(leaf, stored_value(op)));
 }
 
 /* ---- one iteration ---- */
 
-static LLVMValueRef element_op(const Leaf *leaf, const IrOp *op) {
-    Emitter *e = leaf->e;
-    const IrValue *first = op->operands.items[0];
-    LLVMValueRef a = leaf_value(leaf, first);
-    if (op->kind == OP_BROADCAST)
-        return a;
-    if (op->kind == OP_CONVERT)
-        return emit_convert(e, first->type->scalar, op->results.items[0]->type->scalar, a);
-    LLVMValueRef b = op->operands.count > 1 ? leaf_value(leaf, op->operands.items[1]) : NULL;
-    return emit_element_op(e, op->kind, first->type->scalar, a, b);
+static bool is_load(const Node *node) {
+    return node->area >= 0 || node->value->def->kind == OP_LOAD;
+}
+
+/* 0: outside of the loops; 1: once a row; 2: each element. */
+static int node_level(const Node *node) {
+    return node->axis[1] >= 0 ? 2 : node->axis[0] >= 0 ? 1 : 0;
+}
+
+static LLVMValueRef emit_index(const Nest *nest, const Node *node, LLVMValueRef outer, LLVMValueRef inner) {
+    Emitter *e = nest->leaf->e;
+    LLVMValueRef index = node->axis[1] >= 0 ? inner : node->axis[0] >= 0 ? outer : emit_int_const(e, 0);
+    return LLVMBuildTrunc(e->builder, index, e->i32, "");
+}
+
+static LLVMValueRef emit_node(const Nest *nest, int index, LLVMValueRef outer, LLVMValueRef inner, bool guarded) {
+    Leaf *leaf = nest->leaf;
+    const Node *node = &nest->nodes.items[index];
+    if (is_load(node)) {
+        const Access *load = &nest->loads[index];
+        if (guarded && load->checked)
+            return guarded_load(leaf, load, element_exists(leaf->e, load, outer, inner), outer, inner);
+        return access_load(leaf, load, access_address(leaf, load, outer, inner));
+    }
+    const IrOp *op = node->value->def;
+    if (op->kind == OP_IOTA)
+        return emit_index(nest, node, outer, inner);
+    LLVMValueRef operands[3] = {NULL};
+    for (int i = 0; i < op->operands.count; i++)
+        operands[i] = node->operand[i] >= 0 ? nest->elements[node->operand[i]] : leaf_value(leaf, op->operands.items[i]);
+    return op->kind == OP_BROADCAST || op->kind == OP_RESHAPE ? operands[0] : emit_element(leaf->e, op, operands);
+}
+
+static void emit_level(const Nest *nest, int level, LLVMValueRef outer, LLVMValueRef inner, bool guarded) {
+    for (int i = 0; i < nest->nodes.count; i++)
+        if (node_level(&nest->nodes.items[i]) == level)
+            nest->elements[i] = emit_node(nest, i, outer, inner, guarded);
 }
 
 static void emit_iteration(const Nest *nest, LLVMValueRef outer, LLVMValueRef inner, bool guarded) {
     Leaf *leaf = nest->leaf;
-    Emitter *e = leaf->e;
-    const Access *load = nest->loads.items;
-    for (int i = 0; i < nest->ops.count; i++) {
-        const IrOp *op = nest->ops.items[i];
-        LLVMValueRef *value = &leaf->values[op->results.items[0]->id];
-        if (op->kind != OP_LOAD)
-            *value = element_op(leaf, op);
-        else if (guarded && load->checked)
-            *value = guarded_load(leaf, load, element_exists(e, load, outer, inner), outer, inner);
-        else
-            *value = access_load(leaf, load, access_address(leaf, load, outer, inner));
-        load += op->kind == OP_LOAD;
-    }
+    emit_level(nest, 2, outer, inner, guarded);
     for (int i = 0; i < nest->stores.count; i++) {
         const Access *store = &nest->stores.items[i];
-        LLVMValueRef value = leaf_value(leaf, nest->copied ? nest->copied->results.items[0] : stored_value(store->op));
+        LLVMValueRef value = nest->elements[nest->tops[i]];
         if (guarded && store->checked)
-            guarded_store(leaf, store, element_exists(e, store, outer, inner), outer, inner, value);
+            guarded_store(leaf, store, element_exists(leaf->e, store, outer, inner), outer, inner, value);
         else
             access_store(leaf, store, access_address(leaf, store, outer, inner), value);
     }
@@ -109,7 +128,9 @@ static void emit_iteration(const Nest *nest, LLVMValueRef outer, LLVMValueRef in
 static void emit_plain_nest(const Nest *nest) {
     Emitter *e = nest->leaf->e;
     LLVMValueRef zero = emit_int_const(e, 0);
+    emit_level(nest, 0, zero, zero, false);
     Loop rows = loop_begin(e, zero, emit_int_const(e, nest->shape.extent[0]));
+    emit_level(nest, 1, rows.index, zero, false);
     Loop columns = loop_begin(e, zero, emit_int_const(e, nest->shape.extent[1]));
     emit_iteration(nest, rows.index, columns.index, false);
     loop_end(e, &columns, LOOP_PLAIN);
@@ -157,8 +178,8 @@ static Interior find_interior(const Nest *nest) {
     Emitter *e = nest->leaf->e;
     LLVMValueRef zero = emit_int_const(e, 0);
     Interior in = {LLVMConstInt(e->i1, 1, false), zero, emit_int_const(e, nest->shape.extent[0]), zero, emit_int_const(e, nest->shape.extent[1])};
-    for (int i = 0; i < nest->loads.count; i++)
-        narrow(e, &in, &nest->loads.items[i]);
+    for (int i = 0; i < nest->nodes.count; i++)
+        narrow(e, &in, &nest->loads[i]);
     for (int i = 0; i < nest->stores.count; i++)
         narrow(e, &in, &nest->stores.items[i]);
     return in;
@@ -182,7 +203,10 @@ static void emit_edge_nest(const Nest *nest, const Interior *in) {
     LLVMValueRef left = emit_min(e, emit_max(e, in->low, low), high);
     LLVMValueRef right = emit_max(e, emit_min(e, in->high, high), left);
 
+    LLVMValueRef zero = emit_int_const(e, 0);
+    emit_level(nest, 0, zero, zero, true);
     Loop rows = loop_begin(e, row_low, row_high);
+    emit_level(nest, 1, rows.index, zero, true);
     LLVMValueRef inside = LLVMBuildICmp(builder, LLVMIntSGE, rows.index, in->row_low, "");
     inside = LLVMBuildAnd(builder, inside, LLVMBuildICmp(builder, LLVMIntSLT, rows.index, in->row_high, ""), "");
     inside = LLVMBuildAnd(builder, inside, in->exists, "");
@@ -203,47 +227,58 @@ static void emit_edge_nest(const Nest *nest, const Interior *in) {
     loop_end(e, &rows, LOOP_SCALAR);
 }
 
-static void add_loads(Nest *nest, const OpList *roots) {
+static void find_accesses(Nest *nest, const Root *roots, int count) {
     Leaf *leaf = nest->leaf;
-    Arena *arena = leaf->e->context->arena;
-    nest->ops = plan_gather((Plan *)leaf->plan, roots);
-    for (int i = 0; i < nest->ops.count; i++) {
-        const IrOp *op = nest->ops.items[i];
-        if (op->kind != OP_LOAD)
-            continue;
-        bool from_copy = leaf->plan->values[op->results.items[0]->id].copy >= 0 && op != nest->copied;
-        Access access = from_copy ? access_copy(leaf, &nest->shape, op) : access_slice(leaf, &nest->shape, op);
-        vec_push(arena, &nest->loads, access);
+    for (int i = 0; i < nest->nodes.count; i++) {
+        const Node *node = &nest->nodes.items[i];
+        if (node->area >= 0)
+            nest->loads[i] = access_area(leaf, node->axis, node->value->type, node->area);
+        else if (is_load(node))
+            nest->loads[i] = access_slice(leaf, nest->shape.extent, node->axis, node->value->def);
+    }
+    for (int i = 0; i < count; i++) {
+        NestShape shape = nest_shape(roots[i].value->type);
+        Access store = roots[i].store ? access_slice(leaf, shape.extent, shape.axis, roots[i].store)
+                                      : access_area(leaf, shape.axis, roots[i].value->type, roots[i].area);
+        vec_push(leaf->e->context->arena, &nest->stores, store);
     }
 }
 
-static void emit_nest(const Nest *nest) {
-    Emitter *e = nest->leaf->e;
-    Interior in = find_interior(nest);
+static bool any_checked(const Nest *nest) {
+    for (int i = 0; i < nest->nodes.count; i++)
+        if (nest->loads[i].checked)
+            return true;
+    for (int i = 0; i < nest->stores.count; i++)
+        if (nest->stores.items[i].checked)
+            return true;
+    return false;
+}
+
+void emit_nest(Leaf *leaf, const Root *roots, int count) {
+    Emitter *e = leaf->e;
+    Arena *arena = e->context->arena;
+    int *tops = NEW_ARRAY(arena, int, count);
+    Nest nest = {.leaf = leaf, .shape = nest_shape(roots[0].value->type), .tops = tops};
+    nest.nodes = plan_nodes((Plan *)leaf->plan, roots, count, tops);
+    nest.loads = NEW_ARRAY(arena, Access, nest.nodes.count);
+    nest.elements = NEW_ARRAY(arena, LLVMValueRef, nest.nodes.count);
+    find_accesses(&nest, roots, count);
+    if (!any_checked(&nest)) {
+        emit_plain_nest(&nest);
+        return;
+    }
+    Interior in = find_interior(&nest);
+    if (nest.nodes.count > NODES_TWICE) {
+        emit_edge_nest(&nest, &in);
+        return;
+    }
     LLVMBasicBlockRef plain = block_append(e, "plain"), edge = block_append(e, "edge"), done = block_append(e, "done");
-    LLVMBuildCondBr(e->builder, covers_all(nest, &in), plain, edge);
+    LLVMBuildCondBr(e->builder, covers_all(&nest, &in), plain, edge);
     LLVMPositionBuilderAtEnd(e->builder, plain);
-    emit_plain_nest(nest);
+    emit_plain_nest(&nest);
     LLVMBuildBr(e->builder, done);
     LLVMPositionBuilderAtEnd(e->builder, edge);
-    emit_edge_nest(nest, &in);
+    emit_edge_nest(&nest, &in);
     LLVMBuildBr(e->builder, done);
     LLVMPositionBuilderAtEnd(e->builder, done);
-}
-
-void emit_store_nest(Leaf *leaf, const OpList *stores) {
-    Nest nest = {.leaf = leaf, .shape = nest_shape(access_type(stores->items[0]))};
-    add_loads(&nest, stores);
-    for (int i = 0; i < stores->count; i++)
-        vec_push(leaf->e->context->arena, &nest.stores, access_slice(leaf, &nest.shape, stores->items[i]));
-    emit_nest(&nest);
-}
-
-void emit_copy_nest(Leaf *leaf, IrOp *load) {
-    Nest nest = {.leaf = leaf, .shape = nest_shape(access_type(load)), .copied = load};
-    OpList root = {0};
-    vec_push(leaf->e->context->arena, &root, load);
-    add_loads(&nest, &root);
-    vec_push(leaf->e->context->arena, &nest.stores, access_copy(leaf, &nest.shape, load));
-    emit_nest(&nest);
 }

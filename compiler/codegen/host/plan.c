@@ -1,27 +1,40 @@
-/* Cuts a leaf into segments and finds the loads that must be copied. Requires a specialised kernel: every tile extent is a number. */
+/* Cuts the blocks of a leaf into segments and finds the loads that must be copied. Requires a specialised kernel: every tile extent is a number. */
 #include "compiler/codegen/host/host.h"
 
 #include <stdlib.h>
-
-#define COPY_ALIGN 64
 
 static bool is_tile(const IrValue *value) {
     return value->type->kind == TYPE_TILE;
 }
 
-static bool same_shape(const Type *a, const Type *b) {
-    if (a->rank != b->rank)
-        return false;
-    for (int axis = 0; axis < a->rank; axis++)
-        if (tile_extent(a, axis) != tile_extent(b, axis))
-            return false;
-    return true;
+int plan_area(const Plan *plan, const IrValue *value) {
+    return is_tile(value) ? plan->values[value->id].area : -1;
+}
+
+/* ---- contractions ---- */
+
+const Contracted *plan_contracted(const Plan *plan, const IrOp *op) {
+    return op->kind == OP_FOR && op->results.count ? plan->values[op->results.items[0]->id].contracted : NULL;
+}
+
+static void find_contracted(Context *context, Plan *plan, const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        Contracted found;
+        if (contraction_match(context, plan->kernel, op, &found)) {
+            Contracted *kept = NEW(plan->arena, Contracted);
+            *kept = found;
+            plan->values[op->results.items[0]->id].contracted = kept;
+        }
+        for (int i = 0; i < op->regions.count; i++)
+            find_contracted(context, plan, op->regions.items[i]);
+    }
 }
 
 /* ---- segments ---- */
 
 typedef struct Cutter {
     Plan *plan;
+    PlanBlock *block;
     Segment current;
     OpList loads; /* of the current segment */
 } Cutter;
@@ -30,7 +43,7 @@ static void cut(Cutter *c, IrOp *at) {
     if (c->current.first == at)
         return;
     c->current.end = at;
-    vec_push(c->plan->arena, &c->plan->segments, c->current);
+    vec_push(c->plan->arena, &c->block->segments, c->current);
     c->current = (Segment){.first = at};
     c->loads.count = 0;
 }
@@ -42,121 +55,209 @@ static bool touches(const OpList *ops, int param) {
     return false;
 }
 
-/* May `store` share a nest with what is there? Its elements are stored in any order, after each element's loads. */
-static bool joins(const Cutter *c, const IrOp *store) {
-    for (int i = 0; i < c->current.stores.count; i++) {
-        const IrOp *other = c->current.stores.items[i];
-        if (!same_shape(access_type(other), access_type(store)) || access_param(other) == access_param(store))
-            return false;
-    }
+static bool same_loops(const Type *a, const Type *b) {
+    return tile_rows(a) == tile_rows(b) && tile_columns(a) == tile_columns(b);
+}
+
+/* May a root of type `type` share a nest with what is there? */
+static bool joins(const Cutter *c, const Type *type) {
+    return !c->current.roots.count || same_loops(c->current.roots.items[0].value->type, type);
+}
+
+/* The elements of a store are stored in any order, after each element's loads. */
+static bool store_joins(const Cutter *c, const IrOp *store) {
+    if (!joins(c, access_type(store)))
+        return false;
+    if (touches(&c->current.writes, access_param(store)))
+        return false;
     for (int i = 0; i < c->loads.count; i++)
         if (access_param(c->loads.items[i]) == access_param(store) && !slice_same(c->loads.items[i], store))
             return false;
     return true;
 }
 
-static void place(Cutter *c, IrOp *op) {
-    if (op->kind == OP_LOAD) {
-        if (touches(&c->current.stores, access_param(op)))
-            cut(c, op);
-        vec_push(c->plan->arena, &c->loads, op);
-    } else if (op->kind == OP_STORE) {
-        bool scalar = !is_tile(stored_value(op));
-        if (scalar ? c->current.stores.count + c->loads.count > 0 : !joins(c, op))
-            cut(c, op);
-        vec_push(c->plan->arena, &c->current.stores, op);
-        if (scalar)
-            cut(c, op->next);
+static void add_root(Cutter *c, Root root) {
+    vec_push(c->plan->arena, &c->current.roots, root);
+}
+
+static PlanBlock *cut_block(Plan *plan, const IrBlock *block);
+
+static void collect_writes(Arena *arena, OpList *writes, const IrBlock *block) {
+    for (IrOp *op = block->first; op; op = op->next) {
+        if (op->kind == OP_STORE)
+            vec_push(arena, writes, op);
+        for (int i = 0; i < op->regions.count; i++)
+            collect_writes(arena, writes, op->regions.items[i]);
     }
-    if (op->results.count)
-        c->plan->values[op->results.items[0]->id].segment = c->plan->segments.count;
+}
+
+bool op_is_body(const IrOp *op) {
+    if (op->regions.count || op->kind == OP_YIELD || (op->kind == OP_STORE && !is_tile(stored_value(op))))
+        return true;
+    return op->operands.count && is_tile(op->operands.items[0]) && op->kind != OP_STORE && op->kind != OP_RESHAPE && !op_is_lazy(op);
+}
+
+static void place(Cutter *c, IrOp *op) {
+    Arena *arena = c->plan->arena;
+    if (op_is_body(op)) {
+        if (c->current.roots.count)
+            cut(c, op);
+        c->current.op = op;
+        for (int i = 0; i < op->regions.count && !plan_contracted(c->plan, op); i++) {
+            c->current.regions[i] = cut_block(c->plan, op->regions.items[i]);
+            collect_writes(arena, &c->current.writes, op->regions.items[i]);
+        }
+        if (op->kind == OP_STORE)
+            vec_push(arena, &c->current.writes, op);
+    } else if (op->kind == OP_STORE) {
+        if (!store_joins(c, op))
+            cut(c, op);
+        add_root(c, (Root){stored_value(op), op, -1, -1});
+        vec_push(arena, &c->current.writes, op);
+    } else {
+        if (op->kind == OP_LOAD) {
+            if (touches(&c->current.writes, access_param(op)))
+                cut(c, op);
+            vec_push(arena, &c->loads, op);
+        }
+        const IrValue *result = op->results.count ? op->results.items[0] : NULL;
+        if (op->kind == OP_RESHAPE && !op_is_lazy(op) && c->current.roots.count) /* reads the area in another order */
+            cut(c, op);
+        if (result && plan_area(c->plan, result) >= 0 && op_is_lazy(op)) {
+            if (!joins(c, result->type))
+                cut(c, op);
+            add_root(c, (Root){result, NULL, c->plan->values[result->id].area, -1});
+        }
+    }
+    for (int i = 0; i < op->results.count; i++)
+        c->plan->values[op->results.items[i]->id].segment = c->block->segments.count;
+    if (op_is_body(op))
+        cut(c, op->next);
+}
+
+static PlanBlock *cut_block(Plan *plan, const IrBlock *block) {
+    PlanBlock *cuts = NEW(plan->arena, PlanBlock);
+    cuts->block = block;
+    Cutter cutter = {.plan = plan, .block = cuts, .current = {.first = block->first}};
+    for (IrOp *op = block->first; op; op = op->next)
+        place(&cutter, op);
+    cut(&cutter, NULL);
+    return cuts;
+}
+
+/* ---- areas that only their own nest reads ---- */
+
+static void mark_read(const Plan *plan, bool *is_read, const NodeList *nodes) {
+    for (int i = 0; i < nodes->count; i++)
+        if (nodes->items[i].area >= 0)
+            is_read[plan->values[nodes->items[i].value->id].area] = true;
+}
+
+static void mark_reads(Plan *plan, const PlanBlock *block, bool *is_read) {
+    for (int s = 0; s < block->segments.count; s++) {
+        const Segment *segment = &block->segments.items[s];
+        int *tops = NEW_ARRAY(plan->arena, int, segment->roots.count + 1);
+        NodeList nodes = plan_nodes(plan, segment->roots.items, segment->roots.count, tops);
+        mark_read(plan, is_read, &nodes);
+        const IrOp *op = segment->op;
+        for (int i = 0; op && i < op->operands.count; i++) {
+            const IrValue *operand = op->operands.items[i];
+            if (!is_tile(operand))
+                continue;
+            Root root = {operand, NULL, -1, -1};
+            int top;
+            nodes = plan_nodes(plan, &root, 1, &top);
+            mark_read(plan, is_read, &nodes);
+        }
+        for (int r = 0; r < 2 && segment->regions[r]; r++)
+            mark_reads(plan, segment->regions[r], is_read);
+    }
+}
+
+static void drop_roots(Plan *plan, PlanBlock *block, const bool *is_read) {
+    for (int s = 0; s < block->segments.count; s++) {
+        Segment *segment = &block->segments.items[s];
+        int kept = 0;
+        for (int i = 0; i < segment->roots.count; i++) {
+            Root root = segment->roots.items[i];
+            ValuePlan *value = &plan->values[root.value->id];
+            if (!root.store && value->if_shared && !is_read[root.area])
+                value->area = -1;
+            else
+                segment->roots.items[kept++] = root;
+        }
+        segment->roots.count = kept;
+        for (int r = 0; r < 2 && segment->regions[r]; r++)
+            drop_roots(plan, segment->regions[r], is_read);
+    }
 }
 
 /* ---- copies ---- */
 
-/* Does `segment`'s nest find the elements of `load` as the program read them? Only stores to the very elements, each made after the element's loads,
- * may stand in its own segment; none before. */
-static bool still_there(const Plan *plan, const IrOp *load, int segment) {
+/* Does a nest of `segment` find the elements of `load` as the program read them? Only stores to the very elements, each made after the element's
+ * loads, may stand in its own segment, if `in_nest`; none before. */
+static bool still_there(const Plan *plan, const PlanBlock *block, const IrOp *load, int segment, bool in_nest) {
     int param = access_param(load);
     for (int i = plan->values[load->results.items[0]->id].segment; i < segment; i++)
-        if (touches(&plan->segments.items[i].stores, param))
+        if (touches(&block->segments.items[i].writes, param))
             return false;
-    const OpList *stores = &plan->segments.items[segment].stores;
-    for (int i = 0; i < stores->count; i++)
-        if (access_param(stores->items[i]) == param && !slice_same(load, stores->items[i]))
+    const OpList *writes = &block->segments.items[segment].writes;
+    for (int i = 0; in_nest && i < writes->count; i++)
+        if (access_param(writes->items[i]) == param && !slice_same(load, writes->items[i]))
             return false;
     return true;
 }
 
-static bool add_copy(Context *context, Plan *plan, IrOp *load) {
-    const Type *type = load->results.items[0]->type;
-    int64_t bytes = dtype_bits(type->scalar) / 8;
-    bool fits = true;
-    for (int axis = 0; axis < type->rank; axis++)
-        fits = fits && !__builtin_mul_overflow(bytes, tile_extent(type, axis), &bytes);
-    if (!fits || bytes > PLAN_MAX_SCRATCH - plan->scratch - COPY_ALIGN) {
-        diag_error(context->diag, load->span, "the tiles that must be copied before they are overwritten take more than %d MiB",
-            (int)(PLAN_MAX_SCRATCH >> 20));
-        return false;
-    }
-    ValuePlan *value = &plan->values[load->results.items[0]->id];
-    value->copy = plan->scratch;
-    plan->scratch += (bytes + COPY_ALIGN - 1) / COPY_ALIGN * COPY_ALIGN;
-    vec_push(plan->arena, &plan->segments.items[value->segment].copies, load);
-    return true;
-}
-
-static bool find_copies(Context *context, Plan *plan) {
-    for (int s = 0; s < plan->segments.count; s++) {
-        OpList ops = plan_gather(plan, &plan->segments.items[s].stores);
-        for (int i = 0; i < ops.count; i++) {
-            IrOp *op = ops.items[i];
-            if (op->kind == OP_LOAD && plan->values[op->results.items[0]->id].copy < 0 && !still_there(plan, op, s) && !add_copy(context, plan, op))
-                return false;
-        }
-    }
-    return true;
-}
-
-/* ---- gathering ---- */
-
-static int by_program_order(const void *a, const void *b) {
-    int first = (*(IrOp *const *)a)->results.items[0]->id, second = (*(IrOp *const *)b)->results.items[0]->id;
-    return (first > second) - (first < second);
-}
-
-OpList plan_gather(Plan *plan, const OpList *roots) {
-    OpList found = {0};
-    int number = ++plan->gatherings;
-    VEC(const IrValue *) stack = {0};
-    for (int i = 0; i < roots->count; i++)
-        vec_push(plan->arena, &stack, roots->items[i]->kind == OP_STORE ? stored_value(roots->items[i]) : roots->items[i]->results.items[0]);
-    while (stack.count) {
-        const IrValue *value = stack.items[--stack.count];
-        if (!is_tile(value) || plan->values[value->id].seen == number)
+static void copy_stale(Plan *plan, PlanBlock *block, int segment, const NodeList *nodes, bool in_nest) {
+    for (int i = 0; i < nodes->count; i++) {
+        const IrValue *value = nodes->items[i].value;
+        if (nodes->items[i].area >= 0 || value->def->kind != OP_LOAD)
             continue;
-        plan->values[value->id].seen = number;
-        vec_push(plan->arena, &found, value->def);
-        for (int i = 0; i < value->def->operands.count; i++)
-            vec_push(plan->arena, &stack, value->def->operands.items[i]);
+        ValuePlan *copied = &plan->values[value->id];
+        if (copied->area >= 0 || still_there(plan, block, value->def, segment, in_nest))
+            continue;
+        copied->area = plan_area_new(plan, value->type);
+        vec_push(plan->arena, &block->segments.items[copied->segment].copies, (Root){value, NULL, copied->area, -1});
     }
-    if (found.count)
-        qsort(found.items, (size_t)found.count, sizeof *found.items, by_program_order);
-    return found;
+}
+
+static void find_copies(Plan *plan, PlanBlock *block) {
+    for (int s = 0; s < block->segments.count; s++) {
+        const Segment *segment = &block->segments.items[s];
+        int *tops = NEW_ARRAY(plan->arena, int, segment->roots.count + 1);
+        NodeList nodes = plan_nodes(plan, segment->roots.items, segment->roots.count, tops);
+        copy_stale(plan, block, s, &nodes, true);
+        const IrOp *op = segment->op; /* its operands are evaluated before it */
+        for (int i = 0; op && i < op->operands.count; i++) {
+            Root root = {op->operands.items[i], NULL, -1, -1};
+            int top;
+            if (!is_tile(root.value))
+                continue;
+            nodes = plan_nodes(plan, &root, 1, &top);
+            copy_stale(plan, block, s, &nodes, false);
+        }
+        for (int r = 0; r < 2 && segment->regions[r]; r++)
+            find_copies(plan, segment->regions[r]);
+    }
 }
 
 Plan *plan_leaf(Context *context, const IrKernel *kernel) {
     Plan *plan = NEW(context->arena, Plan);
     plan->arena = context->arena;
-    for (IrOp *op = kernel->body->first; op; op = op->next)
-        for (int i = 0; i < op->results.count; i++)
-            op->results.items[i]->id = plan->value_count++;
+    plan->kernel = kernel;
+    plan->value_count = ir_number((IrKernel *)kernel);
     plan->values = NEW_ARRAY(plan->arena, ValuePlan, plan->value_count + 1);
-    for (int i = 0; i < plan->value_count; i++)
-        plan->values[i].copy = -1;
-    Cutter cutter = {.plan = plan, .current = {.first = kernel->body->first}};
-    for (IrOp *op = kernel->body->first; op; op = op->next)
-        place(&cutter, op);
-    cut(&cutter, NULL);
-    return find_copies(context, plan) ? plan : NULL;
+    find_contracted(context, plan, kernel->body);
+    plan_values(plan);
+    plan->body = cut_block(plan, kernel->body);
+    bool *is_read = NEW_ARRAY(plan->arena, bool, plan->areas.count + 1);
+    mark_reads(plan, plan->body, is_read);
+    drop_roots(plan, plan->body, is_read);
+    find_copies(plan, plan->body);
+    plan_areas(plan);
+    if (plan->scratch <= PLAN_MAX_SCRATCH)
+        return plan;
+    diag_error(context->diag, kernel->signature.span, "the tiles of kernel '%s' that must be kept in memory take more than %d MiB",
+        kernel->signature.name, (int)(PLAN_MAX_SCRATCH >> 20));
+    return NULL;
 }

@@ -46,3 +46,21 @@ void slice_axes(const IrOp *op, int axes[2]) {
             axes[count++] = axis;
     }
 }
+
+int64_t tile_rows(const Type *type) {
+    return type->rank == 1 ? 1 : tile_extent(type, 0);
+}
+
+int64_t tile_columns(const Type *type) {
+    return tile_extent(type, type->rank - 1);
+}
+
+bool reshape_keeps_axes(const IrOp *op) {
+    const Type *types[2] = {op->operands.items[0]->type, op->results.items[0]->type};
+    int64_t kept[2][2] = {{1, 1}, {1, 1}};
+    for (int i = 0; i < 2; i++)
+        for (int axis = 0, count = 0; axis < types[i]->rank; axis++)
+            if (tile_extent(types[i], axis) != 1)
+                kept[i][count++] = tile_extent(types[i], axis);
+    return kept[0][0] == kept[1][0] && kept[0][1] == kept[1][1];
+}

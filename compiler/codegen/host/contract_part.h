@@ -1,0 +1,57 @@
+/* What the files of the contraction generator share: contract.c blocks, contract_pack.c packs, contract_kernel.c multiplies. */
+#ifndef PHOBOS_CODEGEN_CONTRACT_PART_H
+#define PHOBOS_CODEGEN_CONTRACT_PART_H
+
+#include "compiler/codegen/host/contract.h"
+
+/* How one level computes one shape of C. A packed panel of A holds `mr` rows, k outside; one of B `nr` columns. */
+typedef struct Blocking {
+    PhbDType dtype;
+    int size;   /* bytes of an element of C and of packed operands */
+    int lanes;  /* elements a vector */
+    int mr, nr; /* of C in registers; nr is a multiple of lanes */
+} Blocking;
+
+enum { CONTRACT_KC = 256 }; /* k of a packed block: nr columns of it take half of the first-level cache, rows and columns of a tile the second's */
+
+/* A vector of `count` elements of C's type; the element's type where count is 1. */
+LLVMTypeRef contract_vector(const Emitter *e, PhbDType dtype, int count);
+/* An internal function of no result, for e->level. */
+typedef struct PartFunction {
+    LLVMValueRef function;
+    LLVMTypeRef type;
+    LLVMBasicBlockRef caller;
+} PartFunction;
+/* True where `name` was made before: then there is nothing to emit. Else the builder is at its entry, until part_end takes it back to the caller. */
+bool part_begin(Emitter *e, const char *name, LLVMTypeRef *parameters, int count, PartFunction *part);
+void part_end(Emitter *e, PartFunction *part);
+void part_call(Emitter *e, const PartFunction *part, LLVMValueRef *arguments, int count);
+
+LLVMValueRef part_address(Emitter *e, LLVMValueRef base, LLVMValueRef bytes);
+
+/* ---- contract_kernel.c ---- */
+
+/* void(k, packed A, packed B, C, bytes between rows of C): mr x nr elements of C. */
+PartFunction contract_kernel(Emitter *e, const Blocking *blocking);
+
+/* ---- contract_pack.c ---- */
+
+enum {
+    PACK_TO,
+    PACK_START,
+    PACK_STRIDE_W,
+    PACK_STRIDE_K,
+    PACK_LOW_W,
+    PACK_HIGH_W,
+    PACK_LOW_K,
+    PACK_HIGH_K,
+    PACK_W,     /* first one of the panel */
+    PACK_K,     /* first one of the block, */
+    PACK_COUNT, /* and how many */
+    PACK_ARGUMENTS
+};
+
+/* Packs `width` rows of A or columns of B from element type `from`. It may write a vector beyond the panel's end. */
+PartFunction contract_pack(Emitter *e, const Blocking *blocking, PhbDType from, int width);
+
+#endif

@@ -1,0 +1,313 @@
+/* Tokens, dims, types and declarations of the IR text. */
+#include "compiler/ir/reader.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 200 };
+
+void reader_fail(Reader *r, Span span, const char *format, ...) {
+    if (r->failed)
+        return;
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    diag_error(r->context->diag, span, "%s", text);
+    r->failed = true;
+    r->token.kind = IR_TOKEN_END;
+}
+
+/* ---- tokens ---- */
+
+void reader_advance(Reader *r) {
+    if (!r->failed)
+        r->token = ir_lex(&r->lexer);
+    if (r->token.kind == IR_TOKEN_ERROR)
+        reader_fail(r, r->token.span, "%s", r->token.error);
+}
+
+bool reader_at(const Reader *r, const char *text) {
+    return (r->token.kind == IR_TOKEN_SYMBOL || r->token.kind == IR_TOKEN_WORD) && strlen(text) == r->token.length &&
+           memcmp(text, r->token.text, r->token.length) == 0;
+}
+
+bool reader_accept(Reader *r, const char *text) {
+    bool found = reader_at(r, text);
+    if (found)
+        reader_advance(r);
+    return found;
+}
+
+void reader_fail_expected(Reader *r, const char *expected) {
+    if (r->token.kind == IR_TOKEN_END)
+        reader_fail(r, r->token.span, "expected %s, found the end of the file", expected);
+    else if (r->token.kind == IR_TOKEN_NEWLINE)
+        reader_fail(r, r->token.span, "expected %s, found the end of the line", expected);
+    else
+        reader_fail(r, r->token.span, "expected %s, found '%.*s'", expected, r->token.length > 60 ? 60 : (int)r->token.length, r->token.text);
+}
+
+void reader_expect(Reader *r, const char *text) {
+    char quoted[40];
+    snprintf(quoted, sizeof quoted, "'%s'", text);
+    if (!reader_accept(r, text))
+        reader_fail_expected(r, quoted);
+}
+
+void reader_expect_newline(Reader *r) {
+    if (r->token.kind != IR_TOKEN_NEWLINE)
+        reader_fail_expected(r, "the end of the line");
+    while (r->token.kind == IR_TOKEN_NEWLINE)
+        reader_advance(r);
+}
+
+const char *reader_take_name(Reader *r, const char *expected) {
+    const char *name = "";
+    if (r->token.kind != IR_TOKEN_WORD || memchr(r->token.text, '.', r->token.length))
+        reader_fail_expected(r, expected);
+    else
+        name = intern(r->context->interner, r->token.text, r->token.length);
+    reader_advance(r);
+    return name;
+}
+
+uint64_t reader_take_number(Reader *r, uint64_t limit) {
+    uint64_t value = 0;
+    if (r->token.kind != IR_TOKEN_INT)
+        reader_fail_expected(r, "an integer");
+    else if ((value = r->token.value) > limit)
+        reader_fail(r, r->token.span, "the number is greater than %" PRIu64, limit);
+    reader_advance(r);
+    return value;
+}
+
+static int64_t take_signed(Reader *r) {
+    bool negative = reader_accept(r, "-");
+    uint64_t magnitude = reader_take_number(r, (uint64_t)INT64_MAX + negative);
+    return (int64_t)(negative ? 0 - magnitude : magnitude);
+}
+
+Span reader_take_span(Reader *r) {
+    Span span = {0};
+    if (reader_accept(r, "!")) {
+        span.line = (uint32_t)reader_take_number(r, UINT32_MAX);
+        reader_expect(r, ":");
+        span.column = (uint32_t)reader_take_number(r, UINT32_MAX);
+        reader_expect(r, "+");
+        span.length = (uint32_t)reader_take_number(r, UINT32_MAX);
+    }
+    return span;
+}
+
+/* 'x', 'y' or 'z' as 0 to 2. */
+static int take_grid_axis(Reader *r) {
+    for (int axis = 0; axis < 3; axis++)
+        if (reader_accept(r, (const char[]){"xyz"[axis], '\0'}))
+            return axis;
+    reader_fail_expected(r, "'x', 'y' or 'z'");
+    return 0;
+}
+
+/* ---- dims ---- */
+
+/* Binary operators of the dim grammar with their precedence in the language. */
+static const struct {
+    PhbExprOp op;
+    const char *text;
+    int precedence;
+} dim_operators[] = {
+    {PHB_EXPR_OR, "||", 1},
+    {PHB_EXPR_AND, "&&", 2},
+    {PHB_EXPR_EQ, "==", 6},
+    {PHB_EXPR_NE, "!=", 6},
+    {PHB_EXPR_LT, "<", 7},
+    {PHB_EXPR_LE, "<=", 7},
+    {PHB_EXPR_ADD, "+", 9},
+    {PHB_EXPR_SUB, "-", 9},
+    {PHB_EXPR_MUL, "*", 10},
+    {PHB_EXPR_DIV, "/", 10},
+    {PHB_EXPR_MOD, "%", 10},
+};
+
+static const Dim *make_dim(Reader *r, Span span, PhbExprOp op, const Dim *a, const Dim *b) {
+    const Dim *dim = r->failed ? NULL : dim_op(r->context->dims, op, a, b);
+    if (!dim)
+        reader_fail(r, span, "the expression overflows, divides by zero or is too large");
+    return dim ? dim : dim_int(r->context->dims, 1);
+}
+
+/* The name is taken, '(' is next. */
+static const Dim *read_dim_call(Reader *r, Span span, const char *name) {
+    static const struct {
+        PhbExprOp op;
+        const char *text;
+    } calls[] = {{PHB_EXPR_CEILDIV, "ceildiv"}, {PHB_EXPR_MIN, "min"}, {PHB_EXPR_MAX, "max"}};
+    reader_expect(r, "(");
+    const Dim *result = dim_int(r->context->dims, 1);
+    if (strcmp(name, "extent") == 0) {
+        const char *tensor = reader_take_name(r, "the name of a tensor");
+        reader_expect(r, ",");
+        result = dim_extent(r->context->dims, tensor, (int)reader_take_number(r, PHB_MAX_RANK - 1));
+        reader_expect(r, ")");
+        return result;
+    }
+    const Dim *a = reader_dim(r, 0);
+    reader_expect(r, ",");
+    const Dim *b = reader_dim(r, 0);
+    reader_expect(r, ")");
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strcmp(name, calls[i].text) == 0)
+            return make_dim(r, span, calls[i].op, a, b);
+    reader_fail(r, span, "'%.60s' is no function of dims", name);
+    return result;
+}
+
+static const Dim *read_dim_primary(Reader *r) {
+    Span span = r->token.span;
+    if (r->token.kind == IR_TOKEN_INT || reader_at(r, "-"))
+        return dim_int(r->context->dims, take_signed(r));
+    if (reader_accept(r, "!"))
+        return make_dim(r, span, PHB_EXPR_NOT, reader_dim(r, INT_MAX), NULL);
+    if (reader_accept(r, "(")) {
+        const Dim *dim = reader_dim(r, 0);
+        reader_expect(r, ")");
+        return dim;
+    }
+    const char *name = reader_take_name(r, "a dim expression");
+    return reader_at(r, "(") ? read_dim_call(r, span, name) : dim_name(r->context->dims, name);
+}
+
+const Dim *reader_dim(Reader *r, int at_least) {
+    if (++r->depth > MAX_DEPTH)
+        reader_fail(r, r->token.span, "nesting deeper than %d", MAX_DEPTH);
+    const Dim *dim = read_dim_primary(r);
+    for (bool more = true; more && !r->failed;) {
+        more = false;
+        for (size_t i = 0; i < sizeof dim_operators / sizeof *dim_operators && !more; i++) {
+            int precedence = dim_operators[i].precedence;
+            Span span = r->token.span;
+            if (precedence < at_least || !reader_accept(r, dim_operators[i].text))
+                continue;
+            dim = make_dim(r, span, dim_operators[i].op, dim, reader_dim(r, precedence + 1));
+            more = true;
+        }
+    }
+    r->depth--;
+    return dim;
+}
+
+/* ---- types ---- */
+
+static PhbDType take_dtype(Reader *r) {
+    PhbDType dtype = PHB_F32;
+    Span span = r->token.span;
+    const char *name = reader_take_name(r, "a type");
+    if (!r->failed && !dtype_find(name, &dtype))
+        reader_fail(r, span, "'%.60s' is no element type", name);
+    return dtype;
+}
+
+const Type *reader_type(Reader *r) {
+    TypeKind kind = TYPE_SCALAR;
+    if (reader_accept(r, "tensor"))
+        kind = TYPE_TENSOR;
+    else if (reader_accept(r, "tile"))
+        kind = TYPE_TILE;
+    if (kind == TYPE_SCALAR)
+        return type_scalar(r->context->types, take_dtype(r));
+    reader_expect(r, "<");
+    PhbDType dtype = take_dtype(r);
+    reader_expect(r, ">");
+    reader_expect(r, "[");
+    const Dim *dims[PHB_MAX_RANK];
+    int rank = 0;
+    do {
+        if (rank == PHB_MAX_RANK)
+            reader_fail(r, r->token.span, "more than %d axes", PHB_MAX_RANK);
+        else
+            dims[rank++] = reader_dim(r, 0);
+    } while (reader_accept(r, ","));
+    reader_expect(r, "]");
+    return type_shaped(r->context->types, kind, dtype, rank, dims);
+}
+
+/* ---- declarations ---- */
+
+static void read_search(Reader *r) {
+    Arena *arena = r->context->arena;
+    SearchDim search = {.name = reader_take_name(r, "the name of a search dim")};
+    reader_expect(r, "leaf");
+    reader_expect(r, "[");
+    do
+        vec_push(arena, &search.leaf, take_signed(r));
+    while (reader_accept(r, ","));
+    reader_expect(r, "]");
+    if (reader_accept(r, "cluster")) {
+        reader_expect(r, "[");
+        do
+            vec_push(arena, &search.cluster, take_signed(r));
+        while (reader_accept(r, ","));
+        reader_expect(r, "]");
+    }
+    search.span = reader_take_span(r);
+    if (search.cluster.count > 0)
+        search.cluster_span = reader_take_span(r);
+    vec_push(arena, &r->kernel->signature.search, search);
+}
+
+static void read_grid(Reader *r) {
+    GridAxis *grid = &r->kernel->signature.grid[take_grid_axis(r)];
+    if (reader_accept(r, "stated")) {
+        grid->stated = true;
+        return;
+    }
+    vec_push(r->context->arena, &grid->counts, reader_dim(r, 0));
+    vec_push(r->context->arena, &grid->spans, reader_take_span(r));
+}
+
+void reader_declaration(Reader *r) {
+    Arena *arena = r->context->arena;
+    Signature *signature = &r->kernel->signature;
+    if (reader_accept(r, "cluster")) {
+        signature->has_cluster = true;
+        signature->cluster_span = reader_take_span(r);
+    } else if (reader_accept(r, "fastmath")) {
+        signature->fastmath = true;
+    } else if (reader_accept(r, "launch")) {
+        signature->launch_threads = take_signed(r);
+        reader_expect(r, ",");
+        signature->launch_min_blocks = take_signed(r);
+        reader_expect(r, ",");
+        signature->launch_max_regs = take_signed(r);
+    } else if (reader_accept(r, "dim")) {
+        vec_push(arena, &signature->symbolic, reader_take_name(r, "the name of a dim"));
+    } else if (reader_accept(r, "search")) {
+        read_search(r);
+    } else if (reader_accept(r, "param")) {
+        if (signature->params.count == 2 * PHB_MAX_PARAMS)
+            reader_fail(r, r->token.span, "more than %d parameters", 2 * PHB_MAX_PARAMS);
+        Param param = {.name = reader_take_name(r, "the name of a parameter")};
+        reader_expect(r, ":");
+        param.type = reader_type(r);
+        param.span = reader_take_span(r);
+        vec_push(arena, &signature->params, param);
+    } else if (reader_accept(r, "grid")) {
+        read_grid(r);
+    } else if (reader_accept(r, "aligned")) {
+        Aligned aligned = {.dim = reader_take_name(r, "the name of a dim")};
+        reader_expect(r, "=");
+        aligned.tile = reader_dim(r, 0);
+        aligned.span = reader_take_span(r);
+        vec_push(arena, &signature->aligned, aligned);
+    } else if (reader_accept(r, "require")) {
+        Require require = {.cond = reader_dim(r, 0)};
+        require.span = reader_take_span(r);
+        vec_push(arena, &signature->require, require);
+    } else {
+        reader_fail_expected(r, "a declaration or '{'");
+    }
+    reader_expect_newline(r);
+}
