@@ -8,7 +8,8 @@ set -eu
 cd "$(dirname "$0")"
 
 packages="cmake ninja-build gcc g++ binutils pkg-config libc6-dev
-    llvm-19-dev llvm-19-tools libzmq3-dev libsodium-dev libjansson-dev libxxhash-dev check libsubunit-dev"
+    llvm-19-dev llvm-19-tools libzmq3-dev libsodium-dev libjansson-dev libxxhash-dev check libsubunit-dev
+    python3-numpy"
 
 install_packages() {
     command -v dpkg-query >/dev/null || return 0 # not Debian: CMake names what is absent
