@@ -109,7 +109,7 @@ void *socket_open(void *context, int type, size_t max_frame, uint32_t dead_ms, E
         {ZMQ_TCP_MAXRT, (int)dead_ms},
         {ZMQ_HANDSHAKE_IVL, 5000},
         {ZMQ_CONNECT_TIMEOUT, 5000},
-        {ZMQ_RECONNECT_IVL, 100},
+        {ZMQ_RECONNECT_IVL, 10}, /* doubled at each try: who starts a moment too early waits a moment */
         {ZMQ_RECONNECT_IVL_MAX, 5000},
         {ZMQ_SNDHWM, 1000},
         {ZMQ_RCVHWM, 1000},
