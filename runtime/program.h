@@ -8,10 +8,11 @@
 
 #include <stdint.h>
 
-#define PHB_ABI_VERSION 1
+#define PHB_ABI_VERSION 2
 #define PHB_MAX_RANK 4
 #define PHB_MAX_PARAMS 64 /* tensors of a kernel, and scalars */
 #define PHB_MAX_DIMS 128  /* symbolic and search dims of a kernel */
+#define PHB_MAX_LOOPS 8   /* different cluster loops of a kernel */
 #define PHB_ROW_ALIGN 128  /* the arena pads rows of a tensor argument to this many bytes */
 #define PHB_BASE_ALIGN 256 /* and bases to this many */
 
@@ -87,6 +88,7 @@ typedef struct PhbDim {
     const char *name;
     int32_t is_search;       /* 1: declared in @autotune */
     int32_t grid_axis;       /* the ctx.block axis along which the tensor axis it names is split, or -1 */
+    int32_t loop;            /* the cluster loop that walks the tensor axis it names, or -1: a step leaf's value is the chunk's extent */
     const int64_t *leaf;     /* search dims: the @autotune set, ascending as declared */
     int32_t leaf_count;
     const int64_t *cluster;  /* search dims under @cluster: that set; the first is the default */
@@ -95,16 +97,18 @@ typedef struct PhbDim {
 
 typedef enum PhbMode { PHB_READ, PHB_WRITE, PHB_READ_WRITE } PhbMode; /* WRITE: every element of the owned region is stored before it is read */
 
-/* How one axis of a tensor follows the coordinates of a unit of work. */
+/* How one axis of a tensor follows a unit of work: what the unit owns of it. */
 typedef enum PhbAxisKind {
-    PHB_AXIS_WHOLE, /* the unit needs all of it */
-    PHB_AXIS_GRID,  /* super-tile `grid_axis`: [c*S, min((c+1)*S, extent)) */
+    PHB_AXIS_WHOLE, /* all of it */
+    PHB_AXIS_GRID,  /* super-tile c of grid axis `index`: [c*S, min((c+1)*S, D)) */
+    PHB_AXIS_LOOP,  /* chunk j of cluster loop `index`, in that loop's stage: [j*S, min((j+1)*S, D)) */
 } PhbAxisKind;
 
 typedef struct PhbAxis {
-    PhbExpr extent;    /* of the whole problem */
-    int32_t kind;      /* PhbAxisKind */
-    int32_t grid_axis; /* GRID: 0..2 */
+    PhbExpr extent; /* of the whole problem */
+    int32_t kind;   /* PhbAxisKind */
+    int32_t index;
+    PhbExpr halo; /* reads reach this far beyond the owned region on both sides, over whole-problem dims; no nodes: 0 */
 } PhbAxis;
 
 typedef struct PhbTensor {
@@ -133,6 +137,30 @@ typedef struct PhbGridAxis {
     PhbExpr leaf;   /* CTAs of a leaf launch along this axis, over leaf dims and extents */
 } PhbGridAxis;
 
+/* ---- how a unit of work runs ---- */
+
+/* A loop across super-tiles: chunks 0 .. ceil(D / S) - 1 in ascending order. */
+typedef struct PhbLoop {
+    int32_t dim;    /* index of the @cluster dim S */
+    PhbExpr extent; /* D, over whole-problem dims */
+} PhbLoop;
+
+/* What lives across the stages of a unit: one instance a CTA of the leaf grid, a tensor argument of extents [CTAs, rows, columns], CTAs numbered x fastest.
+ * An accumulator that lives in an output's own super-tile is no state. */
+typedef struct PhbState {
+    const char *name;
+    int32_t dtype;
+    PhbExpr rows, columns; /* over leaf dims; 1 and 1 for a scalar */
+} PhbState;
+
+#define PHB_UNUSED (-1) /* where a PhbMode stands: the stage does not touch it */
+
+/* A unit runs its stages in order: one launch each, and for a cluster loop one a chunk. */
+typedef struct PhbStage {
+    int32_t loop;         /* index into PhbKernel.loops, or -1: once */
+    const int8_t *modes;  /* PhbMode or PHB_UNUSED: as PhbKernel.tensors, then PhbKernel.states */
+} PhbStage;
+
 /* ---- code ---- */
 
 /* A tensor argument of a leaf: a super-tile resident in device memory. Element (i, j, k, l) of a rank-4 tensor lies at
@@ -146,7 +174,7 @@ typedef struct PhbTensorArg {
 } PhbTensorArg;
 
 typedef struct PhbLaunch {
-    const PhbTensorArg *tensors; /* as PhbKernel.tensors */
+    const PhbTensorArg *tensors; /* as PhbKernel.tensors, then PhbKernel.states; base NULL where the stage does not touch it */
     const uint64_t *scalars;     /* as PhbKernel.scalars: the value's bits, zero-extended to 64 */
     const int64_t *dims;         /* as PhbKernel.dims: leaf values */
     int64_t grid[3];             /* CTAs */
@@ -154,20 +182,49 @@ typedef struct PhbLaunch {
     int64_t supers[3];           /* and how many */
 } PhbLaunch;
 
-/* Runs CTAs first .. last-1 of the launch, numbered x fastest. `scratch` is PhbVariant.scratch bytes, 64-byte aligned, private to the call. */
+/* Runs CTAs first .. last-1 of the launch, numbered x fastest; under @cluster_dims, thread-block clusters first .. last-1, numbered x fastest among
+ * clusters. `scratch` is PhbVariant.scratch bytes, 64-byte aligned, private to the call. */
 typedef void PhbCtaRange(const PhbLaunch *launch, int64_t first, int64_t last, void *scratch);
 
 typedef struct PhbCpuCode {
     const char *level; /* "x86-64-v2", "x86-64-v3", "x86-64-v4" or "native" */
-    PhbCtaRange *run;
+    PhbCtaRange *const *stages; /* as PhbKernel.stages */
 } PhbCpuCode;
 
-/* One assignment of the search dims of a leaf, with its code for each CPU level, best level last. */
+/* A thread of the simulator (runtime/device/simt.h). */
+typedef struct PhbSimtThread PhbSimtThread;
+typedef void PhbSimtRun(const PhbLaunch *launch, PhbSimtThread *thread);
+
+/* A stage as threads run it. */
+typedef struct PhbThreadStage {
+    const char *entry;  /* its name in a GPU image */
+    PhbSimtRun *run;    /* its code for the simulator; NULL in a GPU image */
+    int32_t threads;    /* a CTA */
+    int32_t shared;     /* bytes of shared memory a CTA, all of it dynamic */
+} PhbThreadStage;
+
+/* Code for GPUs. An entry takes one parameter by value, these without gaps: PhbTensorArg tensors[] (states included), uint64_t scalars[], int64_t dims[],
+ * grid[3], super[3], supers[3]. The launch is one-dimensional: CTA x + grid.x * (y + grid.y * z); under @cluster_dims cluster-major, rank fastest, with a
+ * cluster of {size, 1, 1}. */
+typedef struct PhbGpuCode {
+    int32_t arch;          /* 80: sm_80 */
+    int32_t specific;      /* 1: sm_90a, say, which runs on compute capability 9.0 alone */
+    int32_t machine_code;  /* 1: a cubin; 0: PTX, ending in a NUL that size counts */
+    int32_t registers;     /* a thread, as estimated or assembled; 0: not known */
+    const void *image;
+    int64_t size;
+    const PhbThreadStage *stages; /* as PhbKernel.stages */
+} PhbGpuCode;
+
+/* One assignment of the search dims of a leaf, with its code. A variant need not have code for every device. */
 typedef struct PhbVariant {
     const int64_t *values; /* as PhbKernel.dims; 0 at symbolic dims */
-    int64_t scratch;       /* bytes a concurrent call needs */
-    const PhbCpuCode *cpu;
+    int64_t scratch;       /* bytes a concurrent call of CPU code needs */
+    const PhbCpuCode *cpu; /* best level last */
     int32_t cpu_count;
+    int32_t gpu_count;
+    const PhbGpuCode *gpu;
+    const PhbThreadStage *simt; /* as PhbKernel.stages; NULL: no code for the simulator */
 } PhbVariant;
 
 typedef struct PhbKernel {
@@ -180,6 +237,13 @@ typedef struct PhbKernel {
     const PhbScalar *scalars;
     int32_t scalar_count;
     PhbGridAxis grid[3];
+    const PhbLoop *loops;
+    int32_t loop_count;
+    const PhbState *states;
+    int32_t state_count;
+    const PhbStage *stages;
+    int32_t stage_count; /* at least 1 */
+    int32_t cluster_dims[3]; /* CTAs of a thread-block cluster; 1, 1, 1 without */
     const PhbCheck *bind_checks; /* over whole-problem dims, search dims at their @cluster values */
     int32_t bind_check_count;
     const PhbCheck *leaf_checks; /* over leaf dims and extents: @aligned, @require, one grid; they filter variants */

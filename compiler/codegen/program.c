@@ -101,6 +101,10 @@ static LLVMValueRef expression(Emitter *e, const Signature *signature, const Dim
     return RECORD(e, PhbExpr, array(e, &nodes), int32(e, nodes.count), string(e, dim_text(e, dim)));
 }
 
+static LLVMValueRef no_expression(Emitter *e) {
+    return RECORD(e, PhbExpr, null_pointer(e), int32(e, 0), null_pointer(e));
+}
+
 static LLVMValueRef number(Emitter *e, int64_t value) {
     return expression(e, NULL, dim_int(e->context->dims, value));
 }
@@ -126,13 +130,13 @@ static LLVMValueRef dims_table(Emitter *e, const ClusterKernel *kernel) {
     for (int i = 0; i < signature->symbolic.count; i++) {
         const char *name = signature->symbolic.items[i];
         vec_push(e->context->arena, &dims,
-            RECORD(e, PhbDim, string(e, name), int32(e, 0), int32(e, split_axis(kernel, name)), null_pointer(e), int32(e, 0), null_pointer(e),
+            RECORD(e, PhbDim, string(e, name), int32(e, 0), int32(e, split_axis(kernel, name)), int32(e, -1), null_pointer(e), int32(e, 0), null_pointer(e),
                 int32(e, 0)));
     }
     for (int i = 0; i < signature->search.count; i++) {
         const SearchDim *dim = &signature->search.items[i];
         vec_push(e->context->arena, &dims,
-            RECORD(e, PhbDim, string(e, dim->name), int32(e, 1), int32(e, split_axis(kernel, dim->name)),
+            RECORD(e, PhbDim, string(e, dim->name), int32(e, 1), int32(e, split_axis(kernel, dim->name)), int32(e, -1),
                 int64_array(e, dim->leaf.items, dim->leaf.count), int32(e, dim->leaf.count), int64_array(e, dim->cluster.items, dim->cluster.count),
                 int32(e, dim->cluster.count)));
     }
@@ -145,8 +149,8 @@ static LLVMValueRef tensor_record(Emitter *e, const Signature *signature, const 
     for (int axis = 0; axis < PHB_MAX_RANK; axis++) {
         bool used = axis < param->type->rank;
         LLVMValueRef extent = used ? expression(e, signature, param->type->dims[axis]) : number(e, 1);
-        axes[axis] = RECORD(
-            e, PhbAxis, extent, int32(e, used ? (int)tensor->axes[axis].kind : PHB_AXIS_WHOLE), int32(e, used ? tensor->axes[axis].grid_axis : 0));
+        axes[axis] = RECORD(e, PhbAxis, extent, int32(e, used ? (int)tensor->axes[axis].kind : PHB_AXIS_WHOLE),
+            int32(e, used ? tensor->axes[axis].grid_axis : 0), no_expression(e));
     }
     LLVMValueRef axis_array = LLVMConstArray2(LLVMTypeOf(axes[0]), axes, PHB_MAX_RANK);
     return RECORD(e, PhbTensor, string(e, param->name), int32(e, (int)param->type->scalar), int32(e, param->type->rank), int32(e, (int)tensor->mode),
@@ -219,12 +223,22 @@ static LLVMValueRef variant_record(
     Emitter *e, const Signature *signature, const LeafVariant *variant, const CodegenOptions *options, const LeafCode *code) {
     Values levels = {0}, values = {0};
     for (int i = 0; i < options->level_count; i++)
-        vec_push(e->context->arena, &levels, RECORD(e, PhbCpuCode, string(e, options->levels[i]), code->functions[i]));
+        vec_push(e->context->arena, &levels, RECORD(e, PhbCpuCode, string(e, options->levels[i]), private_global(e, LLVMConstArray2(e->ptr, &code->functions[i], 1))));
     for (int i = 0; i < signature->symbolic.count; i++)
         vec_push(e->context->arena, &values, emit_int_const(e, 0));
     for (int i = 0; i < signature->search.count; i++)
         vec_push(e->context->arena, &values, emit_int_const(e, variant->values[i]));
-    return RECORD(e, PhbVariant, array(e, &values), emit_int_const(e, code->scratch), array(e, &levels), int32(e, levels.count));
+    return RECORD(e, PhbVariant, array(e, &values), emit_int_const(e, code->scratch), array(e, &levels), int32(e, levels.count),
+        int32(e, 0), null_pointer(e), null_pointer(e));
+}
+
+/* Tensors that the one stage of a kernel without cluster loops touches: all. */
+static LLVMValueRef stages_table(Emitter *e, const ClusterKernel *kernel) {
+    Values modes = {0}, stages = {0};
+    for (int i = 0; i < kernel->tensors.count; i++)
+        vec_push(e->context->arena, &modes, LLVMConstInt(e->i8, (unsigned long long)kernel->tensors.items[i].mode, false));
+    vec_push(e->context->arena, &stages, RECORD(e, PhbStage, int32(e, -1), array(e, &modes)));
+    return array(e, &stages);
 }
 
 static LLVMValueRef kernel_record(Emitter *e, const char *file, const ClusterKernel *kernel, const CodegenOptions *options, const LeafCode *code) {
@@ -232,6 +246,7 @@ static LLVMValueRef kernel_record(Emitter *e, const char *file, const ClusterKer
     LLVMValueRef grid[3];
     for (int axis = 0; axis < 3; axis++)
         grid[axis] = grid_record(e, kernel, axis);
+    LLVMValueRef cluster_dims[3] = {int32(e, 1), int32(e, 1), int32(e, 1)};
     Values variants = {0};
     for (int i = 0; i < kernel->variants.count; i++)
         vec_push(e->context->arena, &variants, variant_record(e, signature, &kernel->variants.items[i], options, &code[i]));
@@ -241,7 +256,8 @@ static LLVMValueRef kernel_record(Emitter *e, const char *file, const ClusterKer
     const char *source = arena_printf(e->context->arena, "%s:%u:%u", file, signature->span.line, signature->span.column);
     return RECORD(e, PhbKernel, string(e, signature->name), string(e, source), dims_table(e, kernel),
         int32(e, signature->symbolic.count + signature->search.count), tensors_table(e, kernel), int32(e, kernel->tensors.count), scalars,
-        int32(e, scalar_count), LLVMConstArray2(LLVMTypeOf(grid[0]), grid, 3), null_pointer(e), int32(e, 0), checks, int32(e, check_count),
+        int32(e, scalar_count), LLVMConstArray2(LLVMTypeOf(grid[0]), grid, 3), null_pointer(e), int32(e, 0), null_pointer(e), int32(e, 0),
+        stages_table(e, kernel), int32(e, 1), LLVMConstArray2(e->i32, cluster_dims, 3), null_pointer(e), int32(e, 0), checks, int32(e, check_count),
         array(e, &variants), int32(e, variants.count));
 }
 

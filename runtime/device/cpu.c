@@ -71,6 +71,7 @@ typedef struct CpuLaunch CpuLaunch;
 struct CpuLaunch {
     const PhbLaunch *launch;
     uint32_t instruction;
+    int stage;
     int64_t next, left, total; /* CTAs: the first not dealt, those not ended, all */
     CpuLaunch *after;          /* in the queue, or among the free ones */
 };
@@ -85,7 +86,7 @@ typedef struct CpuThread {
 
 struct CpuDevice {
     Device base;
-    PhbCtaRange *run;
+    PhbCtaRange *const *stages;
     void *scratch;
     DeviceDone *done;
     void *context;
@@ -151,7 +152,7 @@ static void *work(void *context) {
     while (take_chunk(cpu, &chunk)) {
         pthread_mutex_unlock(&cpu->mutex);
         if (!chunk.skip)
-            cpu->run(chunk.launch->launch, chunk.first, chunk.first + chunk.count, thread->scratch);
+            cpu->stages[chunk.launch->stage](chunk.launch->launch, chunk.first, chunk.first + chunk.count, thread->scratch);
         pthread_mutex_lock(&cpu->mutex);
         uint32_t instruction;
         if (!end_chunk(cpu, &chunk, &instruction))
@@ -164,13 +165,13 @@ static void *work(void *context) {
     return NULL;
 }
 
-static void cpu_launch(Device *device, uint32_t instruction, const PhbLaunch *launch) {
+static void cpu_launch(Device *device, uint32_t instruction, int stage, const PhbLaunch *launch) {
     CpuDevice *cpu = (CpuDevice *)device;
     int64_t ctas = launch->grid[0] * launch->grid[1] * launch->grid[2];
     pthread_mutex_lock(&cpu->mutex);
     CpuLaunch *entry = cpu->unused;
     cpu->unused = entry->after;
-    *entry = (CpuLaunch){.launch = launch, .instruction = instruction, .left = ctas, .total = ctas};
+    *entry = (CpuLaunch){.launch = launch, .instruction = instruction, .stage = stage, .left = ctas, .total = ctas};
     if (cpu->first == NULL)
         cpu->first = entry;
     else
@@ -268,7 +269,7 @@ static Device *cpu_open(const PhbVariant *variant, const DeviceOptions *options,
     }
     CpuDevice *cpu = new_zeroed(1, sizeof *cpu);
     cpu->base.type = &cpu_device;
-    cpu->run = code->run;
+    cpu->stages = code->stages;
     cpu->done = options->done;
     cpu->context = options->context;
     cpu->scratch = scratch;

@@ -10,6 +10,7 @@ typedef struct Device Device;
 typedef void DeviceDone(void *context, uint32_t instruction, const Error *error);
 
 typedef struct DeviceOptions {
+    const PhbKernel *kernel; /* that the variant belongs to */
     int threads;           /* CPU: at least 1 */
     const char *cpu_level; /* CPU: take the code for this level; NULL: the best that the processor runs */
     int launches;          /* the most that are ever in flight */
@@ -23,8 +24,8 @@ typedef struct DeviceType {
     Device *(*open)(const PhbVariant *variant, const DeviceOptions *options, Error *error);
     /* One region for tiles, aligned to PHB_BASE_ALIGN; it goes with the device. At most one a device. */
     void *(*alloc)(Device *device, int64_t bytes, Error *error);
-    /* Queues a launch and returns. `launch` stays as it is until the launch has ended. */
-    void (*launch)(Device *device, uint32_t instruction, const PhbLaunch *launch);
+    /* Queues a launch of stage `stage` and returns. `launch` stays as it is until the launch has ended. */
+    void (*launch)(Device *device, uint32_t instruction, int stage, const PhbLaunch *launch);
     /* Launches in flight may end with their work undone; every one still ends. */
     void (*cancel)(Device *device);
     /* Nothing may be in flight. */

@@ -137,7 +137,7 @@ static void launch_leaf(Pod *pod, const EngineAction *action) {
     space->launch.dims = shape->dims;
     memcpy(space->launch.grid, shape->grid, sizeof shape->grid);
     memcpy(space->launch.super, code->coordinates, sizeof code->coordinates);
-    pod->device->type->launch(pod->device, action->instruction, &space->launch);
+    pod->device->type->launch(pod->device, action->instruction, 0, &space->launch);
 }
 
 /* Says which pod, tensor and tile a failure belongs to; the failure itself names the file. */
@@ -257,6 +257,7 @@ static bool open_parts(Pod *pod, const PodOptions *options, Error *error) {
     if (pod->event < 0)
         return error_errno(error, "pod %d: cannot make an event descriptor", pod->number);
     DeviceOptions device = {
+        .kernel = pod->problem->kernel,
         .threads = options->threads,
         .cpu_level = options->cpu_level,
         .launches = pod->plan->window,

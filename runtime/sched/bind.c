@@ -235,9 +235,9 @@ static bool bind_tensor(Problem *problem, const ExprScope *scope, TensorTiles *t
         if (__builtin_mul_overflow(whole_bytes, tiles->whole[k], &whole_bytes))
             return error_set(error, "tensor '%s': its size in bytes is beyond 2^63", tensor->name);
         tiles->size[k] = tiles->whole[k];
-        if (axis->kind != PHB_AXIS_GRID || problem->kernel->grid[axis->grid_axis].dim < 0)
+        if (axis->kind != PHB_AXIS_GRID || problem->kernel->grid[axis->index].dim < 0)
             continue;
-        int a = axis->grid_axis;
+        int a = axis->index;
         if (ceil_div(tiles->whole[k], problem->super[a]) != problem->supers[a])
             return error_set(error,
                 "tensor '%s': its extent '%s' = %" PRId64 " gives %" PRId64 " super-tiles of %" PRId64 ", but the grid has %" PRId64, tensor->name,

@@ -246,8 +246,8 @@ void trial_check(Trial *trial) {
     for (int l = 0; l < variant->cpu_count; l++) {
         reset(memory->code, memory);
         int64_t middle = ctas / 3;
-        variant->cpu[l].run(&trial->launch, 0, middle, scratch);
-        variant->cpu[l].run(&trial->launch, middle, ctas, scratch);
+        variant->cpu[l].stages[0](&trial->launch, 0, middle, scratch);
+        variant->cpu[l].stages[0](&trial->launch, middle, ctas, scratch);
         const Signature *signature = &trial->kernel->signature;
         int index = 0;
         for (int i = 0; i < signature->params.count; i++)

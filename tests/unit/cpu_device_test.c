@@ -58,7 +58,9 @@ static void setup(void) {
 static Device *open_device(PhbCtaRange *run, int threads) {
     static PhbCpuCode code;
     static PhbVariant variant;
-    code = (PhbCpuCode){"native", run};
+    static PhbCtaRange *stages[1];
+    stages[0] = run;
+    code = (PhbCpuCode){"native", stages};
     variant = (PhbVariant){.scratch = 100, .cpu = &code, .cpu_count = 1};
     DeviceOptions options = {.threads = threads, .launches = MAX_LAUNCHES, .done = note_end};
     Device *device = cpu_device.open(&variant, &options, &error);
@@ -81,7 +83,7 @@ START_TEST(every_cta_runs_once) {
                 launches[l].grid[a] = 1 + random_below(&state, 17);
                 ctas[l] *= launches[l].grid[a];
             }
-            cpu_device.launch(device, (uint32_t)l, &launches[l]);
+            cpu_device.launch(device, (uint32_t)l, 0, &launches[l]);
         }
         for (int l = 0; l < count; l++)
             wait_end();
@@ -100,8 +102,8 @@ START_TEST(launches_do_not_wait_for_each_other) {
     setup();
     Device *device = open_device(held, 2);
     PhbLaunch slow = {.grid = {1, 1, 1}}, fast = {.grid = {9, 1, 1}, .super = {1}};
-    cpu_device.launch(device, 0, &slow);
-    cpu_device.launch(device, 1, &fast);
+    cpu_device.launch(device, 0, 0, &slow);
+    cpu_device.launch(device, 1, 0, &fast);
     wait_end();
     ck_assert_int_eq(ended[0], 0);
     ck_assert_int_eq(ended[1], 1);
@@ -116,9 +118,9 @@ START_TEST(cancelled_launches_end) {
     setup();
     Device *device = open_device(held, 1);
     PhbLaunch first = {.grid = {100, 1, 1}}, second = {.grid = {100, 1, 1}, .super = {1}};
-    cpu_device.launch(device, 0, &first);
+    cpu_device.launch(device, 0, 0, &first);
     cpu_device.cancel(device);
-    cpu_device.launch(device, 1, &second);
+    cpu_device.launch(device, 1, 0, &second);
     sem_post(&hold);
     wait_end();
     wait_end();
@@ -149,7 +151,8 @@ START_TEST(levels_are_chosen) {
         ck_assert(cpu_level_runs("x86-64-v3"));
     if (!cpu_level_runs("x86-64-v2"))
         return;
-    const PhbCpuCode codes[] = {{"x86-64-v2", count_ctas}, {"native", held}}, strange = {"x86-64-v9", count_ctas};
+    PhbCtaRange *const counts[] = {count_ctas}, *const helds[] = {held};
+    const PhbCpuCode codes[] = {{"x86-64-v2", counts}, {"native", helds}}, strange = {"x86-64-v9", counts};
     PhbVariant variant = {.cpu = codes, .cpu_count = 2};
     const struct {
         const char *level, *chosen; /* NULL: refused */
@@ -173,7 +176,8 @@ START_TEST(levels_are_chosen) {
 END_TEST
 
 START_TEST(absurd_scratch_is_refused) {
-    const PhbCpuCode code = {"native", count_ctas};
+    PhbCtaRange *const counts[] = {count_ctas};
+    const PhbCpuCode code = {"native", counts};
     PhbVariant variant = {.scratch = INT64_C(1) << 61, .cpu = &code, .cpu_count = 1};
     DeviceOptions options = {.threads = 64, .launches = 1, .done = note_end};
     ck_assert_ptr_null(cpu_device.open(&variant, &options, &error));

@@ -23,8 +23,8 @@ static const PhbExprNode leaf_grid[] = {NODE_DIM(0), NODE_DIM(1), NODE_OP(CEILDI
 
 static const int64_t block_leaf[] = {16, 32}, block_cluster[] = {1024, 4096}, d_leaf[] = {64, 128};
 
-static const PhbDim add_dims[] = {{.name = "N", .grid_axis = 0},
-    {.name = "BLOCK", .is_search = 1, .grid_axis = -1, .leaf = block_leaf, .leaf_count = 2, .cluster = block_cluster, .cluster_count = 2}};
+static const PhbDim add_dims[] = {{.name = "N", .grid_axis = 0, .loop = -1},
+    {.name = "BLOCK", .is_search = 1, .grid_axis = -1, .loop = -1, .leaf = block_leaf, .leaf_count = 2, .cluster = block_cluster, .cluster_count = 2}};
 static const PhbTensor add_tensors[] = {
     {.name = "a", .dtype = PHB_F32, .rank = 1, .mode = PHB_READ, .axes = {{.extent = EXPR(dim0, "N"), .kind = PHB_AXIS_GRID}}},
     {.name = "b", .dtype = PHB_F32, .rank = 1, .mode = PHB_READ, .axes = {{.extent = EXPR(dim0, "N"), .kind = PHB_AXIS_GRID}}},
@@ -34,7 +34,7 @@ static const int64_t add_values[2][2] = {{0, 16}, {0, 32}};
 static const PhbVariant add_variants[] = {{.values = add_values[0]}, {.values = add_values[1]}};
 
 static const PhbDim mix_dims[] = {
-    {.name = "N", .grid_axis = -1}, {.name = "KW", .grid_axis = -1}, {.name = "D", .is_search = 1, .grid_axis = -1, .leaf = d_leaf, .leaf_count = 2}};
+    {.name = "N", .grid_axis = -1, .loop = -1}, {.name = "KW", .grid_axis = -1, .loop = -1}, {.name = "D", .is_search = 1, .grid_axis = -1, .loop = -1, .leaf = d_leaf, .leaf_count = 2}};
 static const PhbTensor mix_tensors[] = {
     {.name = "x", .dtype = PHB_F32, .rank = 1, .mode = PHB_READ, .axes = {{.extent = EXPR(window, "N + KW - 1")}}},
     {.name = "w", .dtype = PHB_BF16, .rank = 1, .mode = PHB_READ, .axes = {{.extent = EXPR(dim1, "KW")}}},

@@ -180,7 +180,7 @@ END_TEST
 START_TEST(tensors_must_agree_with_the_grid) {
     RandomJob *job = small_job();
     for (int k = 0; k < job->tensors[3].rank; k++)
-        if (job->tensors[3].axes[k].kind == PHB_AXIS_GRID && job->tensors[3].axes[k].grid_axis == 0)
+        if (job->tensors[3].axes[k].kind == PHB_AXIS_GRID && job->tensors[3].axes[k].index == 0)
             job->tensors[3].axes[k].extent = (PhbExpr){thirteen_nodes, 1, "13"};
     check_refused(job, LEAF_MODEL, "tensor 'out': its extent '13' = 13 gives 4 super-tiles of 4, but the grid has 3");
     random_job_free(job);
@@ -190,7 +190,7 @@ END_TEST
 START_TEST(outputs_must_be_indexed_by_split_axes) {
     RandomJob *job = small_job();
     for (int k = 0; k < job->tensors[3].rank; k++)
-        if (job->tensors[3].axes[k].kind == PHB_AXIS_GRID && job->tensors[3].axes[k].grid_axis == 1)
+        if (job->tensors[3].axes[k].kind == PHB_AXIS_GRID && job->tensors[3].axes[k].index == 1)
             job->tensors[3].axes[k].kind = PHB_AXIS_WHOLE;
     check_refused(job, LEAF_MODEL, "tensor 'out' is written but not indexed by the split axis ctx.block.y");
     random_job_free(job);
@@ -204,7 +204,7 @@ START_TEST(variants_are_chosen) {
     memcpy(fours, job->values, sizeof fours);
     ones[3] = 1;
     fours[3] = 4;
-    const PhbVariant variants[] = {{fours, 64, &job->code, 1}, {ones, 64, &job->code, 1}};
+    const PhbVariant variants[] = {{.values = fours, .scratch = 64, .cpu = &job->code, .cpu_count = 1}, {.values = ones, .scratch = 64, .cpu = &job->code, .cpu_count = 1}};
     const int64_t declared[] = {1, 4};
     job->dims[3].leaf = declared;
     job->dims[3].leaf_count = 2;

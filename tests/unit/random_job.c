@@ -117,7 +117,7 @@ static void run_cta(const PhbLaunch *launch, const int64_t block[3]) {
         high[k] = arg->extent[k];
         if (out->axes[k].kind != PHB_AXIS_GRID)
             continue;
-        int a = out->axes[k].grid_axis;
+        int a = out->axes[k].index;
         low[k] = block[a] * launch->dims[DIM_B + a];
         if (low[k] + launch->dims[DIM_B + a] < high[k])
             high[k] = low[k] + launch->dims[DIM_B + a];
@@ -145,7 +145,7 @@ static PhbExpr dim_expr(int dim) {
 
 static void make_dims(RandomJob *job, uint64_t *state, const RandomShape *shape) {
     for (int d = 0; d < JOB_DIMS; d++)
-        job->dims[d] = (PhbDim){.name = dim_names[d], .grid_axis = d < 3 ? d : -1};
+        job->dims[d] = (PhbDim){.name = dim_names[d], .grid_axis = d < 3 ? d : -1, .loop = -1};
     for (int a = 0; a < 3; a++) {
         PhbDim *search = &job->dims[DIM_B + a];
         search->is_search = 1;
@@ -169,7 +169,7 @@ static void make_dims(RandomJob *job, uint64_t *state, const RandomShape *shape)
 static void make_output(PhbTensor *out, uint64_t *state, int split) {
     out->rank = split + (int)random_below(state, PHB_MAX_RANK + 1 - split);
     for (int k = 0; k < out->rank; k++)
-        out->axes[k] = k < split ? (PhbAxis){dim_expr(DIM_D + k), PHB_AXIS_GRID, k} : (PhbAxis){dim_expr(DIM_W + k), PHB_AXIS_WHOLE, 0};
+        out->axes[k] = k < split ? (PhbAxis){dim_expr(DIM_D + k), PHB_AXIS_GRID, k, {0}} : (PhbAxis){dim_expr(DIM_W + k), PHB_AXIS_WHOLE, 0, {0}};
     for (int k = out->rank - 1; k > 0; k--) {
         int64_t other = random_below(state, k + 1);
         PhbAxis axis = out->axes[k];
@@ -317,7 +317,8 @@ RandomJob *random_job_new(uint64_t seed, const RandomShape *shape, bool files) {
     make_dims(job, &state, shape);
     make_tensors(job, &state, shape);
     make_data(job, &state);
-    job->code = (PhbCpuCode){"native", run};
+    job->run = run;
+    job->code = (PhbCpuCode){"native", &job->run};
     job->variant = (PhbVariant){.values = job->values, .scratch = 64, .cpu = &job->code, .cpu_count = 1};
     job->kernel.name = "mixed";
     job->kernel.source = "mixed.phb:1:1";

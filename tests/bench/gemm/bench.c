@@ -83,7 +83,7 @@ static Work *work_new(const char *name, int64_t m, int64_t n, int64_t k, int thr
     Work *work = zeroed(sizeof *work);
     for (int c = 0; c < variant->cpu_count; c++)
         if (level_runs(variant->cpu[c].level))
-            work->run = variant->cpu[c].run;
+            work->run = variant->cpu[c].stages[0];
     for (int d = 0; d < kernel->dim_count; d++) {
         const char *dim = kernel->dims[d].name;
         work->dims[d] = kernel->dims[d].is_search ? variant->values[d] : *dim == 'M' ? m : *dim == 'N' ? n : k;

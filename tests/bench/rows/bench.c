@@ -117,7 +117,7 @@ static void bench_init(Bench *bench, const PhbKernel *kernel, Loop *loop) {
     *bench = (Bench){.name = kernel->name, .loop = loop, .variant = &kernel->variants[0], .tensor_count = kernel->tensor_count};
     for (int c = 0; c < bench->variant->cpu_count; c++)
         if (level_runs(bench->variant->cpu[c].level))
-            bench->run = bench->variant->cpu[c].run;
+            bench->run = bench->variant->cpu[c].stages[0];
     for (int d = 0; d < kernel->dim_count; d++) {
         char name = kernel->dims[d].name[0];
         bench->dims[d] = kernel->dims[d].is_search ? bench->variant->values[d] : name == 'N' ? LENGTH : name == 'R' ? ROWS : COLUMNS;
