@@ -88,7 +88,8 @@ typedef struct PhbDim {
     const char *name;
     int32_t is_search;       /* 1: declared in @autotune */
     int32_t grid_axis;       /* the ctx.block axis along which the tensor axis it names is split, or -1 */
-    int32_t loop;            /* the cluster loop that walks the tensor axis it names, or -1: a step leaf's value is the chunk's extent */
+    int32_t loop;            /* the cluster loop that walks the tensor axis it names, or -1: in that loop's stages its value is the chunk's extent,
+                                unless grid_axis is a split axis, which goes first */
     const int64_t *leaf;     /* search dims: the @autotune set, ascending as declared */
     int32_t leaf_count;
     const int64_t *cluster;  /* search dims under @cluster: that set; the first is the default */
@@ -108,7 +109,7 @@ typedef struct PhbAxis {
     PhbExpr extent; /* of the whole problem */
     int32_t kind;   /* PhbAxisKind */
     int32_t index;
-    PhbExpr halo; /* reads reach this far beyond the owned region on both sides, over whole-problem dims; no nodes: 0 */
+    PhbExpr halo; /* reads reach this far beyond the owned region on both sides, over whole-problem dims; no nodes: 0. See PhbTensorArg */
 } PhbAxis;
 
 typedef struct PhbTensor {
@@ -164,7 +165,11 @@ typedef struct PhbStage {
 /* ---- code ---- */
 
 /* A tensor argument of a leaf: a super-tile resident in device memory. Element (i, j, k, l) of a rank-4 tensor lies at
- * base + ((i * extent[1] + j) * extent[2] + k) * pitch + l * size; lower ranks use the leading axes only. */
+ * base + ((i * extent[1] + j) * extent[2] + k) * pitch + l * size; lower ranks use the leading axes only.
+ *
+ * The region at hand is the owned one with its halo of width w on both sides: extent is the owned extent + 2w, origin the owned origin - w (it may be
+ * negative), and what lies beyond the whole tensor is there and 0. So the leaf adds w to subscripts, and takes it off `extent` and adds it to `origin`
+ * where the source asks for them. On loop axes the owned region is the chunk. */
 typedef struct PhbTensorArg {
     void *base;
     int64_t extent[PHB_MAX_RANK]; /* of the region at hand */
