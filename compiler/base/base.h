@@ -221,6 +221,9 @@ typedef struct Signature {
     VEC(Aligned) aligned;
     VEC(Require) require;
     int64_t launch_threads, launch_min_blocks, launch_max_regs; /* 0: the compiler's choice */
+    const Dim *cluster_dims[3]; /* @cluster_dims: CTAs of a thread-block cluster, over search dims; NULL: none */
+    bool nonportable;
+    Span cluster_dims_span;
     bool fastmath;
     bool has_cluster; /* an @cluster attribute stands on the kernel */
     Span cluster_span;

@@ -1,6 +1,8 @@
 /* Making and changing IR. */
 #include "compiler/ir/ir.h"
 
+#include <string.h>
+
 const OpInfo op_info[OP_COUNT] = {
 #define OP(id, text, operands, results, traits, attr) {text, operands, results, traits, attr},
 #include "compiler/ir/ops.def"
@@ -31,8 +33,60 @@ bool ir_is_inside(const IrValue *value, const IrOp *op) {
     return block->owner == op;
 }
 
+bool ir_is_atomic(OpKind kind) {
+    return kind == OP_ATOMIC_ADD || kind == OP_ATOMIC_MAX || kind == OP_ATOMIC_MIN || kind == OP_ATOMIC_CAS;
+}
+
+int ir_values_stored(OpKind kind) {
+    return kind == OP_LOAD ? 0 : kind == OP_ATOMIC_CAS ? 2 : 1;
+}
+
+const IrValue *ir_memory(const IrOp *op, bool *is_remote) {
+    const IrValue *memory = op->operands.items[0];
+    bool remote = memory->def && memory->def->kind == OP_REMOTE;
+    if (is_remote)
+        *is_remote = remote;
+    return remote ? memory->def->operands.items[0] : memory;
+}
+
+bool ir_has_sync(const IrOp *op) {
+    bool found = op_info[op->kind].traits & TRAIT_SYNC;
+    for (int i = 0; !found && i < op->regions.count; i++)
+        for (const IrOp *inner = op->regions.items[i]->first; !found && inner; inner = inner->next)
+            found = ir_has_sync(inner);
+    return found;
+}
+
+static bool is_thread_code(const IrOp *op) {
+    return (op_info[op->kind].traits & TRAIT_THREAD) || op->kind == OP_SHARED || ir_is_atomic(op->kind);
+}
+
+static bool block_has_thread_code(const IrBlock *block) {
+    bool found = false;
+    for (const IrOp *op = block->first; !found && op; op = op->next) {
+        found = is_thread_code(op);
+        for (int i = 0; !found && i < op->regions.count; i++)
+            found = block_has_thread_code(op->regions.items[i]);
+    }
+    return found;
+}
+
+bool ir_has_thread_code(const IrKernel *kernel) {
+    return kernel->signature.cluster_dims[0] || block_has_thread_code(kernel->body);
+}
+
+void ir_copy_attributes(IrOp *to, const IrOp *from) {
+    to->span = from->span;
+    to->bits = from->bits;
+    to->dim = from->dim;
+    to->axis = from->axis;
+    memcpy(to->extent, from->extent, sizeof to->extent);
+    to->name = from->name;
+    to->once = from->once;
+}
+
 void ir_mark_stored(const IrOp *op, bool *stored) {
-    if (op_info[op->kind].traits & TRAIT_WRITES)
+    if ((op_info[op->kind].traits & TRAIT_WRITES) && ir_is_param(op->operands.items[0]))
         stored[op->operands.items[0]->index] = true;
     for (int i = 0; i < op->regions.count; i++)
         for (const IrOp *inner = op->regions.items[i]->first; inner; inner = inner->next)

@@ -1,5 +1,6 @@
 /* Common subexpressions. Requires a sound kernel and leaves one: of pure ops that compute the same, and of loads of one slice with no store to the
- * tensor between them, the first stays, where it is seen from the other. Tensors never alias. */
+ * memory between them, the first stays, where it is seen from the other. Tensors and shared memories never alias; between two operations that order
+ * the memory of threads, the kernel's code alone changes what a thread may read. */
 #include "compiler/ir/ir.h"
 
 #include <string.h>
@@ -11,15 +12,28 @@ typedef struct Cse {
     size_t capacity;
     size_t *used; /* slots, in the order in which they were filled */
     int used_count;
-    int *states; /* of each parameter: another number after every store */
+    int *states; /* of each memory: another number after every store */
     int clock;   /* the last such number */
-    int param_count;
+    int param_count, memory_count;
+    VEC(const IrValue *) shared;
+    const bool *stored; /* by memory: by the kernel, anywhere */
     int *versions; /* by id of a load's result: the state that it reads */
 } Cse;
 
 /* Small numbers that tell values apart the same way in every run: parameters below 0. */
 static int value_key(const IrValue *value) {
     return ir_is_param(value) ? -1 - value->index : value->id;
+}
+
+/* Parameters, then the results of `shared`. */
+static int memory_of(const Cse *cse, const IrOp *op) {
+    const IrValue *memory = ir_memory(op, NULL);
+    int i = 0;
+    if (ir_is_param(memory))
+        return memory->index;
+    while (cse->shared.items[i] != memory)
+        i++;
+    return cse->param_count + i;
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
@@ -76,23 +90,34 @@ static bool order_operands(IrOp *op) {
 
 static bool visit_block(Cse *cse, IrBlock *block);
 
+static void mark_stored(const Cse *cse, const IrOp *op, bool *stored) {
+    unsigned traits = op_info[op->kind].traits;
+    if (traits & TRAIT_WRITES)
+        stored[memory_of(cse, op)] = true;
+    for (int i = 0; (traits & TRAIT_SYNC) && i < cse->memory_count; i++)
+        stored[i] |= cse->stored[i];
+    for (int i = 0; i < op->regions.count; i++)
+        for (const IrOp *inner = op->regions.items[i]->first; inner; inner = inner->next)
+            mark_stored(cse, inner, stored);
+}
+
 static void store_to(Cse *cse, const bool *stored) {
-    for (int i = 0; i < cse->param_count; i++)
+    for (int i = 0; i < cse->memory_count; i++)
         if (stored[i])
             cse->states[i] = ++cse->clock;
 }
 
 /* An iteration may see what another one stored, an `else` not what its `then` did. */
 static bool visit_regions(Cse *cse, IrOp *op) {
-    bool *stored = NEW_ARRAY(cse->arena, bool, cse->param_count + 1), changed = false;
-    int *before = NEW_ARRAY(cse->arena, int, cse->param_count + 1);
-    ir_mark_stored(op, stored);
+    bool *stored = NEW_ARRAY(cse->arena, bool, cse->memory_count + 1), changed = false;
+    int *before = NEW_ARRAY(cse->arena, int, cse->memory_count + 1);
+    mark_stored(cse, op, stored);
     if (op->kind != OP_IF)
         store_to(cse, stored);
-    memcpy(before, cse->states, sizeof *before * (size_t)cse->param_count);
+    memcpy(before, cse->states, sizeof *before * (size_t)cse->memory_count);
     for (int i = 0; i < op->regions.count; i++) {
         if (op->kind == OP_IF)
-            memcpy(cse->states, before, sizeof *before * (size_t)cse->param_count);
+            memcpy(cse->states, before, sizeof *before * (size_t)cse->memory_count);
         changed |= visit_block(cse, op->regions.items[i]);
     }
     store_to(cse, stored);
@@ -109,11 +134,13 @@ static bool visit(Cse *cse, IrOp *op) {
     if (traits & TRAIT_REGIONS)
         return visit_regions(cse, op);
     if (traits & TRAIT_WRITES)
-        cse->states[op->operands.items[0]->index] = ++cse->clock;
+        cse->states[memory_of(cse, op)] = ++cse->clock;
+    if (traits & TRAIT_SYNC)
+        store_to(cse, cse->stored);
     if (op->results.count != 1 || !(traits & (TRAIT_PURE | TRAIT_READS)))
         return false;
     if (traits & TRAIT_READS)
-        cse->versions[op->results.items[0]->id] = cse->states[op->operands.items[0]->index];
+        cse->versions[op->results.items[0]->id] = cse->states[memory_of(cse, op)];
     bool changed = order_operands(op);
     IrOp *same = find_or_add(cse, op);
     if (!same)
@@ -136,16 +163,38 @@ static bool visit_block(Cse *cse, IrBlock *block) {
     return changed;
 }
 
+static void find_shared(Cse *cse, const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (op->kind == OP_SHARED)
+            vec_push(cse->arena, &cse->shared, op->results.items[0]);
+        for (int i = 0; i < op->regions.count; i++)
+            find_shared(cse, op->regions.items[i]);
+    }
+}
+
+/* What the kernel stores to. Shared memory counts as stored to: other CTAs may. */
+static const bool *find_stored(const Cse *cse, const IrBlock *body) {
+    bool *stored = NEW_ARRAY(cse->arena, bool, cse->memory_count + 1);
+    for (const IrOp *op = body->first; op; op = op->next)
+        ir_mark_stored(op, stored);
+    for (int i = cse->param_count; i < cse->memory_count; i++)
+        stored[i] = true;
+    return stored;
+}
+
 bool ir_cse(Context *context, IrKernel *kernel) {
     Arena *arena = context->arena;
     int value_count = ir_number(kernel);
     Cse cse = {.arena = arena, .capacity = 64, .param_count = kernel->body->args.count};
+    find_shared(&cse, kernel->body);
+    cse.memory_count = cse.param_count + cse.shared.count;
     while (cse.capacity < 2 * (size_t)value_count)
         cse.capacity *= 2;
     cse.slots = NEW_ARRAY(arena, IrOp *, cse.capacity);
     cse.used = NEW_ARRAY(arena, size_t, value_count + 1);
     cse.forward = NEW_ARRAY(arena, IrValue *, value_count);
     cse.versions = NEW_ARRAY(arena, int, value_count);
-    cse.states = NEW_ARRAY(arena, int, cse.param_count + 1);
+    cse.states = NEW_ARRAY(arena, int, cse.memory_count + 1);
+    cse.stored = find_stored(&cse, kernel->body);
     return visit_block(&cse, kernel->body);
 }

@@ -1,5 +1,5 @@
-/* Dead code. Requires a sound kernel and leaves one: what no store depends on goes, values that loops carry for themselves alone and loops that store
- * nothing included. */
+/* Dead code. Requires a sound kernel and leaves one: what no store and no synchronisation depends on goes, values that loops carry for themselves
+ * alone and loops that store nothing included. */
 #include "compiler/ir/ir.h"
 
 typedef struct Dce {
@@ -56,7 +56,7 @@ static void find_roots(Dce *dce, IrBlock *block) {
         op->mark = false;
         for (int i = 0; i < op->regions.count; i++)
             find_roots(dce, op->regions.items[i]);
-        if (op_info[op->kind].traits & TRAIT_WRITES)
+        if (op_info[op->kind].traits & (TRAIT_WRITES | TRAIT_SYNC))
             need_op(dce, op);
     }
 }

@@ -20,8 +20,8 @@ typedef enum OpKind {
 /* Traits of an op, as bits. */
 enum {
     TRAIT_PURE = 1,        /* result depends on operands and attribute alone: may be folded, shared, dropped */
-    TRAIT_READS = 2,       /* reads a tensor */
-    TRAIT_WRITES = 4,      /* writes a tensor */
+    TRAIT_READS = 2,       /* reads a tensor or shared memory */
+    TRAIT_WRITES = 4,      /* writes to one */
     TRAIT_TERMINATOR = 8,  /* ends a block */
     TRAIT_COMMUTES = 16,   /* operands 0 and 1 may change places without a change of bits */
     TRAIT_SAME_TYPE = 32,  /* operands and result are of one type */
@@ -30,6 +30,8 @@ enum {
     TRAIT_FLOAT = 256,     /* element type must be a float */
     TRAIT_REDUCES = 512,   /* a tile to a tile with one axis of extent 1, or to a scalar */
     TRAIT_REGIONS = 1024,  /* holds regions; has the effects of the ops in them */
+    TRAIT_THREAD = 2048,   /* thread code. Not pure: all of a warp, CTA or cluster run it together, so that it stays where it is; it may go where nothing uses it */
+    TRAIT_SYNC = 4096,     /* orders the memory operations of threads: none moves across it, and it never goes */
 };
 
 /* What an op carries besides operands. */
@@ -38,6 +40,8 @@ typedef enum AttrKind {
     ATTR_CONST, /* `bits`: the scalar's value, as its type's bits zero-extended to 64; floats print so that they read back to the same bits */
     ATTR_DIM,   /* `dim` */
     ATTR_AXIS,  /* `axis`: of ctx.*, or of a tensor */
+    ATTR_AXIS_OR_ALL, /* `axis` of ctx.*, or -1 */
+    ATTR_NAME,  /* `name`, for messages */
     ATTR_UNROLL, /* `dim`: how often the body is repeated, or NULL: as the compiler likes */
     ATTR_SLICE, /* `extent[k]` for each axis of the tensor operand: NULL is a point */
 } AttrKind;
@@ -61,6 +65,8 @@ struct IrOp {
     const Dim *dim;
     int axis;
     const Dim *extent[PHB_MAX_RANK];
+    const char *name; /* interned */
+    bool once;        /* a store of a scalar, an atomic: once per CTA */
     IrOp *prev, *next;
     IrBlock *parent;
     bool mark; /* scratch of the pass at hand */
@@ -86,7 +92,7 @@ typedef struct IrModule {
 
 typedef struct OpInfo {
     const char *text;
-    int operands; /* -1: any number; LOAD and STORE check their own */
+    int operands; /* -1: any number; LOAD, STORE and atomics check their own */
     int results;  /* -1: any number */
     unsigned traits;
     AttrKind attr;
@@ -104,6 +110,14 @@ bool ir_is_param(const IrValue *value); /* an argument of the kernel */
 bool ir_is_inside(const IrValue *value, const IrOp *op); /* defined in one of the op's regions */
 /* Sets stored[i] for each parameter i that the op, or one in its regions, stores to. */
 void ir_mark_stored(const IrOp *op, bool *stored);
+bool ir_is_atomic(OpKind kind);
+int ir_values_stored(OpKind kind); /* operands after the offsets: 0 for a load, 2 for atomic_cas */
+/* The parameter, or the result of a `shared`, whose memory an op with ATTR_SLICE accesses; with *is_remote, where not NULL, whether it is, or may be,
+ * another CTA's. */
+const IrValue *ir_memory(const IrOp *op, bool *is_remote);
+bool ir_has_sync(const IrOp *op);                /* it, or an op in its regions */
+bool ir_has_thread_code(const IrKernel *kernel); /* or a thread-block cluster: a CTA is no single thread of control */
+void ir_copy_attributes(IrOp *to, const IrOp *from); /* all that an op carries besides operands, results and regions; and the span */
 
 /* Appends to `block`; result types are the caller's. Returns the op; a single result is op->results.items[0]. */
 IrOp *ir_append(Context *context, IrBlock *block, OpKind kind, Span span, IrValue *const *operands, int operand_count, const Type *const *result_types, int result_count);

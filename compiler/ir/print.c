@@ -78,8 +78,9 @@ static void print_const(Buffer *buffer, const IrOp *op) {
         buffer_printf(buffer, "%" PRIu64, op->bits);
 }
 
-/* `%a[%5 :+ BLOCK, %6]`, and for a store ` = %7`. */
+/* `%a[%5 :+ BLOCK, %6]`, and ` = %7, %8` for the values that are stored; before it `once` where it is. */
 static void print_slice(Buffer *buffer, const IrOp *op, int rank) {
+    buffer_puts(buffer, op->once ? " once " : " ");
     print_value(buffer, op->operands.items[0]);
     buffer_puts(buffer, "[");
     for (int i = 0; i < rank; i++) {
@@ -92,10 +93,22 @@ static void print_slice(Buffer *buffer, const IrOp *op, int rank) {
         }
     }
     buffer_puts(buffer, "]");
-    if (op->kind == OP_STORE) {
-        buffer_puts(buffer, " = ");
-        print_value(buffer, op->operands.items[1 + rank]);
+    for (int i = 1 + rank; i < op->operands.count; i++) {
+        buffer_puts(buffer, i > 1 + rank ? ", " : " = ");
+        print_value(buffer, op->operands.items[i]);
     }
+}
+
+/* Bytes outside printable ASCII, quotes and backslashes as \xNN. */
+static void print_string(Buffer *buffer, const char *text) {
+    buffer_puts(buffer, "\"");
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        if (*at >= 0x80 || !isprint(*at) || *at == '"' || *at == '\\')
+            buffer_printf(buffer, "\\x%02x", *at);
+        else
+            buffer_append(buffer, (const char *)at, 1);
+    }
+    buffer_puts(buffer, "\"");
 }
 
 static void print_operands(Buffer *buffer, const IrOp *op) {
@@ -114,16 +127,20 @@ void ir_print_op(Buffer *buffer, const IrOp *op) {
     if (op->results.count > 0)
         buffer_puts(buffer, " = ");
     buffer_puts(buffer, info->text);
-    int rank = op->operands.count - (op->kind == OP_STORE ? 2 : 1);
+    int rank = op->operands.count - 1 - ir_values_stored(op->kind);
+    bool names_axis = (info->attr == ATTR_AXIS || info->attr == ATTR_AXIS_OR_ALL) && info->operands == 0;
     if (info->attr == ATTR_SLICE && rank >= 1 && rank <= PHB_MAX_RANK) {
-        buffer_puts(buffer, " ");
         print_slice(buffer, op, rank);
-    } else if (info->attr == ATTR_AXIS && info->operands == 0 && op->axis >= 0 && op->axis <= 2) {
+    } else if (names_axis && op->axis >= 0 && op->axis <= 2) {
         buffer_printf(buffer, ".%c", "xyz"[op->axis]);
     } else {
         print_operands(buffer, op);
-        if (info->attr == ATTR_AXIS)
+        if (info->attr == ATTR_AXIS || (info->attr == ATTR_AXIS_OR_ALL && op->axis != -1))
             buffer_printf(buffer, "%s %d", op->operands.count ? "," : "", op->axis);
+    }
+    if (info->attr == ATTR_NAME && op->name) {
+        buffer_puts(buffer, " ");
+        print_string(buffer, op->name);
     }
     if (info->attr == ATTR_CONST) {
         buffer_puts(buffer, " ");
@@ -197,6 +214,19 @@ static void print_grid(Buffer *buffer, char axis, const GridAxis *grid) {
     }
 }
 
+static void print_cluster_dims(Buffer *buffer, const Signature *signature) {
+    if (!signature->cluster_dims[0])
+        return;
+    buffer_puts(buffer, "    cluster_dims ");
+    for (int i = 0; i < 3; i++) {
+        buffer_puts(buffer, i > 0 ? ", " : "");
+        dim_print(buffer, signature->cluster_dims[i]);
+    }
+    buffer_puts(buffer, signature->nonportable ? " nonportable" : "");
+    print_span(buffer, signature->cluster_dims_span);
+    buffer_puts(buffer, "\n");
+}
+
 static void print_signature(Buffer *buffer, const Signature *signature) {
     buffer_printf(buffer, "\nkernel %s", signature->name);
     print_span(buffer, signature->span);
@@ -211,6 +241,7 @@ static void print_signature(Buffer *buffer, const Signature *signature) {
     if (signature->launch_threads || signature->launch_min_blocks || signature->launch_max_regs)
         buffer_printf(buffer, "    launch %" PRId64 ", %" PRId64 ", %" PRId64 "\n", signature->launch_threads, signature->launch_min_blocks,
             signature->launch_max_regs);
+    print_cluster_dims(buffer, signature);
     for (int i = 0; i < signature->symbolic.count; i++)
         buffer_printf(buffer, "    dim %s\n", signature->symbolic.items[i]);
     for (int i = 0; i < signature->search.count; i++)
@@ -237,18 +268,6 @@ static void print_signature(Buffer *buffer, const Signature *signature) {
         print_span(buffer, signature->require.items[i].span);
         buffer_puts(buffer, "\n");
     }
-}
-
-/* Bytes outside printable ASCII, quotes and backslashes as \xNN. */
-static void print_string(Buffer *buffer, const char *text) {
-    buffer_puts(buffer, "\"");
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        if (*at >= 0x80 || !isprint(*at) || *at == '"' || *at == '\\')
-            buffer_printf(buffer, "\\x%02x", *at);
-        else
-            buffer_append(buffer, (const char *)at, 1);
-    }
-    buffer_puts(buffer, "\"");
 }
 
 void ir_print(Buffer *buffer, IrModule *module) {

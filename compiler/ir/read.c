@@ -39,6 +39,8 @@ typedef struct Line {
     const Dim *dim;
     int axis;
     const Dim *extent[PHB_MAX_RANK];
+    const char *name;
+    bool once;
     Span span;
 } Line;
 
@@ -47,6 +49,7 @@ static void read_operand(Reader *r, Line *line) {
 }
 
 static void read_slice(Reader *r, Line *line) {
+    line->once = reader_accept(r, "once");
     read_operand(r, line);
     reader_expect(r, "[");
     int rank = 0;
@@ -59,8 +62,8 @@ static void read_slice(Reader *r, Line *line) {
         line->extent[rank++] = reader_accept(r, ":+") ? reader_dim(r, 0) : NULL;
     } while (reader_accept(r, ","));
     reader_expect(r, "]");
-    if (line->kind == OP_STORE) {
-        reader_expect(r, "=");
+    for (int i = 0; i < ir_values_stored(line->kind); i++) {
+        reader_expect(r, i > 0 ? "," : "=");
         read_operand(r, line);
     }
 }
@@ -94,6 +97,11 @@ static void read_attribute(Reader *r, Line *line) {
         reader_expect(r, ",");
         line->axis = reader_accept(r, "-") ? -(int)reader_take_number(r, INT_MAX) : (int)reader_take_number(r, INT_MAX);
         break;
+    case ATTR_AXIS_OR_ALL:
+        break;
+    case ATTR_NAME:
+        line->name = intern_cstr(r->context->interner, reader_take_string(r));
+        break;
     case ATTR_SLICE:
         read_slice(r, line);
         break;
@@ -113,14 +121,15 @@ static void take_op_kind(Reader *r, Line *line) {
     size_t length = r->token.length;
     for (int kind = 0; kind < OP_COUNT && r->token.kind == IR_TOKEN_WORD; kind++) {
         const OpInfo *info = &op_info[kind];
-        bool has_axis = info->attr == ATTR_AXIS && info->operands == 0;
         size_t spelling = strlen(info->text);
+        bool may_be_all = info->attr == ATTR_AXIS_OR_ALL;
+        bool has_axis = (info->attr == ATTR_AXIS && info->operands == 0) || (may_be_all && length != spelling);
         if (length != spelling + (has_axis ? 2 : 0) || memcmp(text, info->text, spelling) != 0)
             continue;
         if (has_axis && (text[spelling] != '.' || text[spelling + 1] < 'x' || text[spelling + 1] > 'z'))
             continue;
         line->kind = (OpKind)kind;
-        line->axis = has_axis ? text[spelling + 1] - 'x' : 0;
+        line->axis = has_axis ? text[spelling + 1] - 'x' : may_be_all ? -1 : 0;
         reader_advance(r);
         return;
     }
@@ -251,6 +260,8 @@ static void read_op(Reader *r, IrBlock *block) {
     op->dim = line.dim;
     op->axis = line.axis;
     memcpy(op->extent, line.extent, sizeof op->extent);
+    op->name = line.name;
+    op->once = line.once;
     vec_push(r->context->arena, &r->op_spans, start);
     read_regions(r, op);
     for (int i = 0; i < op->results.count; i++)
@@ -318,16 +329,6 @@ static void read_kernel(Reader *r, IrModule *module) {
     vec_push(arena, &module->kernels, r->kernel);
 }
 
-static const char *take_string(Reader *r) {
-    const char *text = "";
-    if (r->token.kind != IR_TOKEN_STRING)
-        reader_fail_expected(r, "a string");
-    else
-        text = ir_token_string(r->context->arena, &r->token);
-    reader_advance(r);
-    return text;
-}
-
 IrModule *ir_read(Context *context) {
     Reader reader = {.context = context}, *r = &reader;
     ir_lexer_init(&r->lexer, context->source);
@@ -339,7 +340,7 @@ IrModule *ir_read(Context *context) {
         reader_fail(r, version_span, "this compiler reads version 1");
     reader_expect_newline(r);
     reader_expect(r, "file");
-    module->file = take_string(r);
+    module->file = reader_take_string(r);
     reader_expect_newline(r);
     while (!r->failed && r->token.kind != IR_TOKEN_END)
         read_kernel(r, module);

@@ -84,6 +84,16 @@ uint64_t reader_take_number(Reader *r, uint64_t limit) {
     return value;
 }
 
+const char *reader_take_string(Reader *r) {
+    const char *text = "";
+    if (r->token.kind != IR_TOKEN_STRING)
+        reader_fail_expected(r, "a string");
+    else
+        text = ir_token_string(r->context->arena, &r->token);
+    reader_advance(r);
+    return text;
+}
+
 static int64_t take_signed(Reader *r) {
     bool negative = reader_accept(r, "-");
     uint64_t magnitude = reader_take_number(r, (uint64_t)INT64_MAX + negative);
@@ -216,6 +226,8 @@ const Type *reader_type(Reader *r) {
         kind = TYPE_TENSOR;
     else if (reader_accept(r, "tile"))
         kind = TYPE_TILE;
+    else if (reader_accept(r, "shared"))
+        kind = TYPE_SHARED;
     if (kind == TYPE_SCALAR)
         return type_scalar(r->context->types, take_dtype(r));
     reader_expect(r, "<");
@@ -268,6 +280,17 @@ static void read_grid(Reader *r) {
     vec_push(r->context->arena, &grid->spans, reader_take_span(r));
 }
 
+static void read_cluster_dims(Reader *r) {
+    Signature *signature = &r->kernel->signature;
+    for (int i = 0; i < 3; i++) {
+        if (i > 0)
+            reader_expect(r, ",");
+        signature->cluster_dims[i] = reader_dim(r, 0);
+    }
+    signature->nonportable = reader_accept(r, "nonportable");
+    signature->cluster_dims_span = reader_take_span(r);
+}
+
 void reader_declaration(Reader *r) {
     Arena *arena = r->context->arena;
     Signature *signature = &r->kernel->signature;
@@ -282,6 +305,8 @@ void reader_declaration(Reader *r) {
         signature->launch_min_blocks = take_signed(r);
         reader_expect(r, ",");
         signature->launch_max_regs = take_signed(r);
+    } else if (reader_accept(r, "cluster_dims")) {
+        read_cluster_dims(r);
     } else if (reader_accept(r, "dim")) {
         vec_push(arena, &signature->symbolic, reader_take_name(r, "the name of a dim"));
     } else if (reader_accept(r, "search")) {

@@ -26,6 +26,7 @@ bool reader_accept(Reader *r, const char *text); /* takes the token if it is tha
 void reader_expect(Reader *r, const char *text);
 void reader_expect_newline(Reader *r);
 const char *reader_take_name(Reader *r, const char *expected);
+const char *reader_take_string(Reader *r);
 uint64_t reader_take_number(Reader *r, uint64_t limit);
 Span reader_take_span(Reader *r);
 const Dim *reader_dim(Reader *r, int at_least); /* operators of that precedence and tighter */

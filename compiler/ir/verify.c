@@ -199,6 +199,11 @@ static bool check_signature(Verifier *v) {
     for (int i = 0; i < signature->require.count; i++)
         if (!verify_dim(v, signature->require.items[i].cond, SCOPE_LEAF))
             return false;
+    for (int axis = 0; axis < 3; axis++)
+        if (!signature->cluster_dims[axis] != !signature->cluster_dims[0])
+            return verify_broken(v, "'cluster_dims' has three extents or none");
+        else if (signature->cluster_dims[axis] && !verify_extent(v, signature->cluster_dims[axis], SCOPE_STATIC))
+            return false;
     if (signature->launch_threads < 0 || signature->launch_min_blocks < 0 || signature->launch_max_regs < 0)
         return verify_broken(v, "a figure of 'launch' is negative");
     return true;
@@ -330,7 +335,8 @@ static bool check_op(Verifier *v, IrOp *op) {
         IrValue *result = op->results.items[i];
         if (result->def != op || result->index != i)
             return verify_broken(v, "result %d does not know its op", i + 1);
-        if (!verify_value_type(v, result->type))
+        bool is_memory = op->kind == OP_SHARED || op->kind == OP_REMOTE;
+        if (!is_memory && !verify_value_type(v, result->type))
             return false;
     }
     if (!is_terminator && !(info->traits & TRAIT_REGIONS) && !verify_op(v, op))

@@ -100,13 +100,27 @@ static bool slice_type(Verifier *v, const IrOp *op, const Type *tensor, const Ty
     return true;
 }
 
+static bool check_slice_values(Verifier *v, const IrOp *op, const Type *slice) {
+    int first = op->operands.count - ir_values_stored(op->kind);
+    for (int i = first; i < op->operands.count; i++)
+        if (!verify_same_type(v, slice, operand_type(op, i)))
+            return verify_broken(v, "the slice is a '%s', the value a '%s'", verify_type_text(v, slice), verify_type_text(v, operand_type(op, i)));
+    if (op->results.count && !verify_same_type(v, slice, result_type(op)))
+        return verify_broken(v, "the slice is a '%s', the value a '%s'", verify_type_text(v, slice), verify_type_text(v, result_type(op)));
+    if (ir_is_atomic(op->kind) && (slice->kind != TYPE_SCALAR || slice->scalar == PHB_BOOL))
+        return verify_broken(v, "'%s' changes a number, found '%s'", op_info[op->kind].text, verify_type_text(v, slice));
+    bool may_be_once = ir_is_atomic(op->kind) || (op->kind == OP_STORE && slice->kind == TYPE_SCALAR);
+    return !op->once || may_be_once || verify_broken(v, "only a store of a scalar or an atomic is 'once'");
+}
+
 static bool check_slice(Verifier *v, const IrOp *op) {
-    bool is_store = op->kind == OP_STORE;
+    int stored = ir_values_stored(op->kind);
     const Type *tensor = op->operands.count ? operand_type(op, 0) : NULL;
-    if (!tensor || tensor->kind != TYPE_TENSOR)
-        return verify_broken(v, "the first operand is no tensor");
-    if (op->operands.count != 1 + tensor->rank + is_store)
-        return verify_broken(v, "the tensor has rank %d, found %d offsets", tensor->rank, op->operands.count - 1 - is_store);
+    if (!tensor || (tensor->kind != TYPE_TENSOR && tensor->kind != TYPE_SHARED))
+        return verify_broken(v, "the first operand is no tensor and no shared memory");
+    if (op->operands.count != 1 + tensor->rank + stored)
+        return verify_broken(v, "the %s has rank %d, found %d offsets", tensor->kind == TYPE_TENSOR ? "tensor" : "shared memory", tensor->rank,
+            op->operands.count - 1 - stored);
     for (int i = 0; i < tensor->rank; i++) {
         const Type *offset = operand_type(op, 1 + i);
         if (offset->kind != TYPE_SCALAR || offset->scalar != PHB_I64)
@@ -117,10 +131,7 @@ static bool check_slice(Verifier *v, const IrOp *op) {
     const Type *slice = NULL;
     if (!slice_type(v, op, tensor, &slice))
         return false;
-    const Type *value = is_store ? operand_type(op, 1 + tensor->rank) : result_type(op);
-    if (!verify_same_type(v, slice, value))
-        return verify_broken(v, "the slice is a '%s', the value a '%s'", verify_type_text(v, slice), verify_type_text(v, value));
-    return true;
+    return check_slice_values(v, op, slice);
 }
 
 static bool check_select(Verifier *v, const IrOp *op) {
@@ -216,8 +227,66 @@ static bool check_dot(Verifier *v, const IrOp *op) {
     return true;
 }
 
+/* ---- thread code ---- */
+
+static bool check_shared(Verifier *v, const IrOp *op) {
+    const Type *type = result_type(op);
+    if (type->kind != TYPE_SHARED || type->rank < 1 || type->rank > 3)
+        return verify_broken(v, "expected the result 'shared<..>[..]' of rank 1 to 3, found '%s'", verify_type_text(v, type));
+    for (int i = 0; i < type->rank; i++)
+        if (!verify_extent(v, type->dims[i], SCOPE_STATIC))
+            return false;
+    return op->name || verify_broken(v, "shared memory has a name");
+}
+
+static bool check_index_operand(Verifier *v, const IrOp *op, const char *what) {
+    const Type *type = operand_type(op, 1);
+    return (type->kind == TYPE_SCALAR && type->scalar == PHB_I64) || verify_broken(v, "%s is an i64, found '%s'", what, verify_type_text(v, type));
+}
+
+static bool check_remote(Verifier *v, const IrOp *op) {
+    const IrValue *memory = op->operands.items[0];
+    if (memory->type->kind != TYPE_SHARED || (memory->def && memory->def->kind == OP_REMOTE))
+        return verify_broken(v, "'remote' is of the CTA's own shared memory, found '%s'", verify_type_text(v, memory->type));
+    return check_index_operand(v, op, "a rank") &&
+           (memory->type == result_type(op) || verify_broken(v, "operand and result are of different types"));
+}
+
+static bool check_cluster_mask(Verifier *v, const IrOp *op) {
+    const Type *type = result_type(op);
+    if (op->axis < -1 || op->axis > 2)
+        return verify_broken(v, "there are 3 axes, counted from 0, and no axis %d", op->axis);
+    return (type->kind == TYPE_SCALAR && type->scalar == PHB_U32) || verify_broken(v, "expected the result 'u32', found '%s'", verify_type_text(v, type));
+}
+
+/* Each thread has a scalar of its own. */
+static bool check_threads(Verifier *v, const IrOp *op) {
+    const Type *type = operand_type(op, 0), *result = result_type(op);
+    bool is_vote = op->kind == OP_WARP_ANY || op->kind == OP_WARP_ALL || op->kind == OP_BALLOT;
+    bool is_shuffle = op->operands.count == 2;
+    if (type->kind != TYPE_SCALAR || (!is_shuffle && (type->scalar == PHB_BOOL) != is_vote))
+        return verify_broken(v, "'%s' takes %s, found '%s'", op_info[op->kind].text,
+            is_shuffle ? "a scalar" : is_vote ? "a bool" : "a scalar number", verify_type_text(v, type));
+    if (is_shuffle && !check_index_operand(v, op, "a lane"))
+        return false;
+    if (op->kind == OP_BALLOT)
+        return result == type_scalar(v->context->types, PHB_U32) || verify_broken(v, "expected the result 'u32', found '%s'", verify_type_text(v, result));
+    return check_one_type(v, type, result, "operand and result");
+}
+
 static bool check_kind(Verifier *v, const IrOp *op) {
     switch (op->kind) {
+    case OP_SHARED:
+        return check_shared(v, op);
+    case OP_ELECT:
+        return result_type(op) == type_scalar(v->context->types, PHB_BOOL) ||
+               verify_broken(v, "expected the result 'bool', found '%s'", verify_type_text(v, result_type(op)));
+    case OP_THREADS:
+    case OP_WARP:
+    case OP_LANE:
+    case OP_CLUSTER_RANK:
+    case OP_CLUSTER_SIZE:
+        return check_result_i64(v, op);
     case OP_CONVERT:
     case OP_BITCAST:
         return check_shape_kept(v, op);
@@ -247,13 +316,19 @@ bool verify_op(Verifier *v, const IrOp *op) {
         return check_slice(v, op);
     if (info->attr == ATTR_AXIS && !(info->traits & TRAIT_REDUCES))
         return check_axis(v, op);
+    if (info->attr == ATTR_AXIS_OR_ALL)
+        return check_cluster_mask(v, op);
     if (info->attr == ATTR_CONST)
         return check_const(v, op);
     if (info->attr == ATTR_DIM)
         return op->dim ? verify_dim(v, op->dim, SCOPE_LEAF) && check_result_i64(v, op) : verify_broken(v, "the dim is missing");
+    if (op->kind == OP_REMOTE)
+        return check_remote(v, op);
     for (int i = 0; i < op->operands.count; i++)
         if (!verify_value_type(v, operand_type(op, i)))
             return false;
+    if ((info->traits & TRAIT_THREAD) && op->operands.count > 0)
+        return check_threads(v, op);
     if (info->traits & TRAIT_REDUCES)
         return check_reduction(v, op);
     if (info->traits & (TRAIT_SAME_TYPE | TRAIT_COMPARE))

@@ -55,7 +55,9 @@ static int tensor_axis(const IrOp *access, const Type *tile, int axis) {
 static bool match_factor(const IrValue *value, int axis, const IrOp *loop, int64_t step, const bool *stored) {
     const IrOp *load = value->def;
     int64_t extent, growth;
-    if (!load || load->kind != OP_LOAD || load->parent != loop->regions.items[0] || stored[load->operands.items[0]->index] || value->type->rank != 2)
+    if (!load || load->kind != OP_LOAD || load->parent != loop->regions.items[0] || value->type->rank != 2)
+        return false;
+    if (!ir_is_param(load->operands.items[0]) || stored[load->operands.items[0]->index])
         return false;
     int along = tensor_axis(load, value->type, axis);
     if (along < 0 || !dim_is_int(value->type->dims[axis], &extent) || extent != step)
@@ -121,11 +123,7 @@ static IrValue *copy_value(Context *context, const IrOp *loop, IrValue *value, I
     for (int i = 0; i < def->operands.count; i++)
         operands[i] = copy_value(context, loop, def->operands.items[i], body);
     IrOp *copy = ir_append(context, body, def->kind, def->span, operands, def->operands.count, &value->type, 1);
-    copy->bits = def->bits;
-    copy->dim = def->dim;
-    copy->axis = def->axis;
-    for (int k = 0; k < PHB_MAX_RANK; k++)
-        copy->extent[k] = def->extent[k];
+    ir_copy_attributes(copy, def);
     return copy->results.items[0];
 }
 

@@ -33,6 +33,7 @@ static void specialise_signature(Specialiser *s, Signature *signature) {
         signature->params.items[i].type = assigned_type(s, source->params.items[i].type);
     }
     for (int axis = 0; axis < 3; axis++) {
+        signature->cluster_dims[axis] = assigned(s, source->cluster_dims[axis]);
         signature->grid[axis].counts.items = NEW_ARRAY(arena, const Dim *, source->grid[axis].counts.count + 1);
         for (int i = 0; i < source->grid[axis].counts.count; i++)
             signature->grid[axis].counts.items[i] = assigned(s, source->grid[axis].counts.items[i]);
@@ -60,8 +61,7 @@ static void copy_op(Specialiser *s, const IrOp *source, IrBlock *block) {
     for (int i = 0; i < source->results.count; i++)
         types[i] = assigned_type(s, source->results.items[i]->type);
     IrOp *op = ir_append(context, block, source->kind, source->span, operands, source->operands.count, types, source->results.count);
-    op->bits = source->bits;
-    op->axis = source->axis;
+    ir_copy_attributes(op, source);
     op->dim = assigned(s, source->dim);
     for (int k = 0; k < PHB_MAX_RANK; k++)
         op->extent[k] = assigned(s, source->extent[k]);

@@ -217,6 +217,12 @@ static const Case moves[] = {
     /* what depends on what is carried, and what stands under an if, stays */
     {"%0 = for %i, %i, %i, %x : f32\ndo %1: i64, %2: f32 {\n%3 = neg %2 : f32\nyield %3\n}\nstore %a[%i] = %0\n", NULL},
     {"for %i, %i, %i\ndo %0: i64 {\nif %p\nthen {\n%1 = neg %x : f32\nstore %a[%0] = %1\nyield\n}\nelse {\nyield\n}\nyield\n}\n", NULL},
+    /* nor do operations of warps, loads of shared memory, and, across a barrier, of what the kernel stores to anywhere */
+    {"%0 = shared \"s\" : shared<f32>[4]\nfor %i, %i, %i\ndo %1: i64 {\n%2 = load %0[%i] : f32\nstore %a[%1] = %2\nyield\n}\n", NULL},
+    {"for %i, %i, %i\ndo %0: i64 {\n%1 = warp_sum %x : f32\nstore %a[%0] = %1\nyield\n}\n", NULL},
+    {"for %i, %i, %i\ndo %0: i64 {\n%1 = load %c[%i] : f32\nbarrier\nstore %a[%0] = %1\nyield\n}\nstore %c[%i] = %x\n", NULL},
+    {"for %i, %i, %i\ndo %0: i64 {\n%1 = load %c[%i] : f32\nbarrier\nstore %a[%0] = %1\nyield\n}\n",
+        "%0 = load %c[%i] : f32\nfor %i, %i, %i\ndo %1: i64 {\nbarrier\nstore %a[%1] = %0\nyield\n}\n"},
 };
 
 START_TEST(licm) {
@@ -269,6 +275,29 @@ static const Case shares[] = {
      "store %c[%i] = %2\nyield\n}\n%3 = load %a[%i] : f32\nstore %c[%i] = %3\nstore %c[%i] = %0\n",
         "%0 = load %a[%i] : f32\nif %p\nthen {\nstore %a[%i] = %x\n%1 = load %a[%i] : f32\nstore %c[%i] = %1\nyield\n}\nelse {\n"
         "store %c[%i] = %0\nyield\n}\n%2 = load %a[%i] : f32\nstore %c[%i] = %2\nstore %c[%i] = %0\n"},
+    /* thread code: a barrier lies between what threads see, operations of warps stay, and shared memories are what they are */
+    {"%0 = ctx.thread.x : i64\n%1 = shared \"s\" : shared<f32>[4]\n%2 = load %1[%0] : f32\nbarrier\n%3 = load %1[%0] : f32\nstore %1[%0] = %3\n%4 = load "
+     "%1[%0] : f32\nstore %c[%0] = %2\nstore %c[%0] = %4\n",
+        NULL},
+    {"%0 = ctx.thread.x : i64\n%1 = ctx.thread.x : i64\n%2 = shared \"s\" : shared<f32>[4]\n%3 = load %2[%0] : f32\n%4 = load %2[%1] : f32\nstore %c[%0] = "
+     "%3\nstore %c[%0] = %4\n",
+        "%0 = ctx.thread.x : i64\n%1 = shared \"s\" : shared<f32>[4]\n%2 = load %1[%0] : f32\nstore %c[%0] = %2\nstore %c[%0] = %2\n"},
+    {"%0 = shared \"s\" : shared<f32>[4]\n%1 = shared \"s\" : shared<f32>[4]\nstore %0[%i] = %x\n%2 = load %1[%i] : f32\nstore %0[%i] = %x\n%3 = load %1[%i] "
+     ": f32\nstore %c[%i] = %2\nstore %c[%i] = %3\n",
+        "%0 = shared \"s\" : shared<f32>[4]\n%1 = shared \"s\" : shared<f32>[4]\nstore %0[%i] = %x\n%2 = load %1[%i] : f32\nstore %0[%i] = %x\n"
+        "store %c[%i] = %2\nstore %c[%i] = %2\n"},
+    {"%0 = shared \"s\" : shared<f32>[4]\n%1 = remote %0, %i : shared<f32>[4]\n%2 = load %0[%i] : f32\nstore %1[%i] = %x\n%3 = load %0[%i] : f32\nstore "
+     "%c[%i] = %2\nstore %c[%i] = %3\n",
+        NULL},
+    {"%0 = load %a[%i] : f32\n%1 = load %c[%i] : f32\ncluster_wait\n%2 = load %a[%i] : f32\n%3 = load %c[%i] : f32\nstore %c[%i] = %0\nstore %c[%i] = "
+     "%1\nstore %c[%i] = %2\nstore %c[%i] = %3\n",
+        "%0 = load %a[%i] : f32\n%1 = load %c[%i] : f32\ncluster_wait\n%2 = load %c[%i] : f32\nstore %c[%i] = %0\nstore %c[%i] = "
+        "%1\nstore %c[%i] = %0\nstore %c[%i] = %2\n"},
+    {"%0 = load %c[%i] : f32\nfor %i, %i, %i\ndo %1: i64 {\n%2 = load %c[%i] : f32\nstore %a[%1] = %2\nbarrier\nyield\n}\nstore %c[%i] = %0\n", NULL},
+    {"%0 = warp_sum %x : f32\n%1 = warp_sum %x : f32\n%2 = elect_one_sync : bool\n%3 = elect_one_sync : bool\nstore %c[%i] = %0\nstore %c[%i] = %1\n"
+     "store %q[%i] = %2\nstore %q[%i] = %3\n",
+        NULL},
+    {"%0 = atomic_add %c[%i] = %x : f32\n%1 = atomic_add %c[%i] = %x : f32\nstore %a[%i] = %0\nstore %a[%i] = %1\n", NULL},
 };
 
 START_TEST(cse) {
@@ -303,6 +332,10 @@ static const Case drops[] = {
     /* a store is live, and with it what decides whether it runs */
     {"%0 = lt %i, %i : bool\nif %0\nthen {\nstore %a[%i] = %x\nyield\n}\nelse {\n%1 = neg %x : f32\nyield\n}\n",
         "%0 = lt %i, %i : bool\nif %0\nthen {\nstore %a[%i] = %x\nyield\n}\nelse {\nyield\n}\n"},
+    /* synchronisation is live, an operation of a warp only where something uses it */
+    {"%0 = warp_sum %x : f32\n%1 = block_sum %x : f32\n%2 = shared \"s\" : shared<f32>[4]\nif %p\nthen {\ncluster_arrive\nyield\n}\nelse {\nyield\n}\n",
+        "%0 = block_sum %x : f32\nif %p\nthen {\ncluster_arrive\nyield\n}\nelse {\nyield\n}\n"},
+    {"%0 = shared \"s\" : shared<f32>[4]\n%1 = atomic_add %0[%i] = %x : f32\n", NULL},
 };
 
 START_TEST(dce) {

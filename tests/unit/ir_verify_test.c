@@ -58,6 +58,8 @@ static const Case declarations[] = {
     {"dim N\naligned N = -4\n", "an extent is at least 1, found -4"},
     {"require M < 4\n", "'M' is no dim of the kernel"},
     {"launch -1, 0, 0\n", "a figure of 'launch' is negative"},
+    {"cluster_dims 2, 0, 1\n", "an extent is at least 1, found 0"},
+    {"dim N\ncluster_dims N, 1, 1\n", "'N' is not a search dim"},
 };
 
 START_TEST(bad_signature) {
@@ -203,6 +205,33 @@ static const Case bodies[] = {
         "'%1 = not %0 : bool': operand 1 is used before it is defined"},
     {"if %p\nthen {\n%0 = not %p : bool\nyield\n}\nelse {\n%1 = not %0 : bool\nyield\n}\nreturn\n", "operand 1 is used before it is defined"},
     {"for %i, %i, %i\ndo %0: i64 {\nyield\n}\n%1 = neg %0 : i64\nreturn\n", "'%1 = neg %0 : i64': operand 1 is used before it is defined"},
+    /* thread code */
+    {"%0 = shared \"s\" : tile<f32>[4]\nreturn\n", "expected the result 'shared<..>[..]' of rank 1 to 3, found 'tile<f32>[4]'"},
+    {"%0 = shared \"s\" : shared<f32>[1, 1, 1, 1]\nreturn\n", "expected the result 'shared<..>[..]' of rank 1 to 3"},
+    {"%0 = shared \"s\" : shared<f32>[N]\nreturn\n", "'N' is not a search dim"},
+    {"%0 = shared \"s\" : shared<f32>[4]\n%1 = neg %0 : shared<f32>[4]\nreturn\n", "expected a scalar or a tile of rank 1 or 2, found 'shared<f32>[4]'"},
+    {"%0 = shared \"s\" : shared<f32>[4]\n%1 = if %p : shared<f32>[4]\nthen {\nyield %0\n}\nelse {\nyield %0\n}\nreturn\n",
+        "expected a scalar or a tile of rank 1 or 2, found 'shared<f32>[4]'"},
+    {"%0 = shared \"s\" : shared<f32>[4]\n%1 = load %0[%i, %i] : f32\nreturn\n", "the shared memory has rank 1, found 2 offsets"},
+    {"%0 = remote %a, %i : shared<f32>[4]\nreturn\n", "'remote' is of the CTA's own shared memory, found 'tensor<f32>[N]'"},
+    {"%0 = shared \"s\" : shared<f32>[4]\n%1 = remote %0, %i : shared<f32>[4]\n%2 = remote %1, %i : shared<f32>[4]\nreturn\n",
+        "'remote' is of the CTA's own shared memory"},
+    {"%0 = shared \"s\" : shared<f32>[4]\n%1 = remote %0, %j : shared<f32>[4]\nreturn\n", "a rank is an i64, found 'i32'"},
+    {"%0 = shared \"s\" : shared<f32>[4]\n%1 = remote %0, %i : shared<f32>[8]\nreturn\n", "operand and result are of different types"},
+    {"%0 = cluster_mask : i64\nreturn\n", "expected the result 'u32', found 'i64'"},
+    {"%0 = ctx.lane : i32\nreturn\n", "expected the result 'i64', found 'i32'"},
+    {"%0 = elect_one_sync : i32\nreturn\n", "expected the result 'bool', found 'i32'"},
+    {"%0 = shuffle %x, %j : f32\nreturn\n", "a lane is an i64, found 'i32'"},
+    {"%0 = shuffle %x, %i : f64\nreturn\n", "operand and result are of different types, 'f32' and 'f64'"},
+    {"%0 = broadcast %x : tile<f32>[4]\n%1 = warp_sum %0 : tile<f32>[4]\nreturn\n", "'warp_sum' takes a scalar number, found 'tile<f32>[4]'"},
+    {"%0 = block_max %p : bool\nreturn\n", "'block_max' takes a scalar number, found 'bool'"},
+    {"%0 = warp_any %x : f32\nreturn\n", "'warp_any' takes a bool, found 'f32'"},
+    {"%0 = ballot %p : bool\nreturn\n", "expected the result 'u32', found 'bool'"},
+    {"%0 = atomic_add %a[%i :+ 1] = %x : f32\nreturn\n", "the slice is a 'tile<f32>[1]', the value a 'f32'"},
+    {"%0 = atomic_add %a[%i] = %j : i32\nreturn\n", "the slice is a 'f32', the value a 'i32'"},
+    {"%0 = atomic_cas %a[%i] = %x, %j : f32\nreturn\n", "the slice is a 'f32', the value a 'i32'"},
+    {"%0 = load once %a[%i] : f32\nreturn\n", "only a store of a scalar or an atomic is 'once'"},
+    {"%0 = load %a[%i :+ 2] : tile<f32>[2]\nstore once %a[%i :+ 2] = %0\nreturn\n", "only a store of a scalar or an atomic is 'once'"},
 };
 
 START_TEST(bad_body) {
