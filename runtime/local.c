@@ -1,5 +1,6 @@
 #include "runtime/pod/pod.h"
 #include "runtime/progress.h"
+#include "runtime/task.h"
 #include "runtime/thread.h"
 
 #include <inttypes.h>
@@ -33,6 +34,9 @@ typedef struct Local {
     int pod_count, started;
     int stop_event; /* an eventfd: written, and never read, when the pods are to stop */
     int over_event; /* an eventfd: written by a pod that has ended */
+    Task *reserve;  /* takes the outputs' space; NULL once it has ended */
+    bool no_space;
+    Error space_error;
     double seconds;
 } Local;
 
@@ -114,23 +118,43 @@ static int pods_over(const Local *local, bool *any_broken) {
     return over;
 }
 
-/* The first pod that breaks stops the others; so does the user. Returns when all have ended. */
-static void watch_pods(const Local *local, bool stop, Progress *progress) {
+static bool run_reserve(void *context, Error *error) {
+    return outputs_reserve(context, error);
+}
+
+static void end_reserve(Local *local) {
+    if (local->reserve != NULL)
+        local->no_space = !task_end(local->reserve, &local->space_error);
+    local->reserve = NULL;
+}
+
+/* The first pod that breaks stops the others; so do a full disk and the user. Returns when all have ended. */
+static void watch_pods(Local *local, bool stop, Progress *progress) {
     for (;;) {
         eventfd_t ignored;
         bool broken;
         bool all_over = pods_over(local, &broken) == local->started;
         if (all_over)
             return;
-        if (stop || broken || atomic_load(&interrupted))
+        if (stop || broken || local->no_space || atomic_load(&interrupted))
             eventfd_write(local->stop_event, 1);
         progress_update(progress, units_done(local));
-        if (poll(&(struct pollfd){.fd = local->over_event, .events = POLLIN}, 1, TICK_MS) > 0)
+        struct pollfd fds[2] = {{.fd = local->over_event, .events = POLLIN}};
+        if (local->reserve != NULL)
+            fds[1] = (struct pollfd){.fd = task_fd(local->reserve), .events = POLLIN};
+        poll(fds, local->reserve != NULL ? 2 : 1, TICK_MS);
+        if (fds[0].revents & POLLIN)
             eventfd_read(local->over_event, &ignored);
+        if (fds[1].revents & POLLIN)
+            end_reserve(local);
     }
 }
 
 static bool pods_verdict(const Local *local, Error *error) {
+    if (local->no_space) {
+        *error = local->space_error;
+        return false;
+    }
     for (int p = 0; p < local->started; p++)
         if (local->pods[p].status == POD_BROKEN) {
             *error = local->pods[p].error;
@@ -140,7 +164,8 @@ static bool pods_verdict(const Local *local, Error *error) {
 }
 
 static bool run_pods(Local *local, Error *error) {
-    bool fine = true;
+    local->reserve = task_start(run_reserve, local->job, error);
+    bool fine = local->reserve != NULL;
     Progress progress;
     progress_begin(&progress, local->options->progress, stderr, local->problem->kernel->name, local->problem->units);
     for (; fine && local->started < local->pod_count; local->started++) {
@@ -154,6 +179,8 @@ static bool run_pods(Local *local, Error *error) {
     watch_pods(local, !fine, &progress);
     for (int p = 0; p < local->started; p++)
         pthread_join(local->pods[p].thread, NULL);
+    atomic_store(&local->job->settled, true);
+    end_reserve(local);
     progress_end(&progress, units_done(local));
     local->seconds = progress_seconds(&progress);
     return fine && pods_verdict(local, error);

@@ -107,6 +107,7 @@ typedef struct TensorFile {
     mode_t permissions;
     int old_fd;       /* open for reading while the job runs, or -1: no old file */
     int staging_fd;   /* written tensors: the new contents, or -1 */
+    int64_t unreserved; /* bytes of the staging file whose space was looked for, but not taken, when it was staged */
     int lock_fd;
     char *staging_path;
     char *lock_path;
@@ -131,7 +132,7 @@ int64_t tensor_file_bytes(const TensorFile *file); /* of the elements; never ove
 bool tensor_file_read(const TensorFile *file, const Region *region, void *rows, int64_t pitch, Error *error);
 /* Writes a region of the new contents. Thread-safe; regions of different calls do not overlap. */
 bool tensor_file_write(const TensorFile *file, const Region *region, const void *rows, int64_t pitch, Error *error);
-/* Locks the target against a second job, creates and preallocates the staging file, writes its header; copies the old contents first if `keep_old`. */
+/* Locks the target against a second job, creates the staging file and finds room for it, writes its header; copies the old contents first if `keep_old`. */
 bool tensor_file_stage(TensorFile *file, bool keep_old, Error *error);
 /* fdatasync and the permissions of the old file: all of publishing that can fail for want of space or a broken disk. A job with several outputs calls it for
  * each of them before it publishes the first. */
@@ -142,6 +143,15 @@ bool tensor_file_publish(TensorFile *file, Error *error);
 void tensor_file_close(TensorFile *file);
 /* False ("input changed") when size, mtime or inode are not what they were at job start. */
 bool tensor_file_unchanged(const TensorFile *file, Error *error);
+
+/* ---- space.c: room for outputs ---- */
+
+/* Sets the size of a new staging file and takes its space, or sees that it is there and leaves it `unreserved`. False: "disk full", or worse. */
+bool space_take(TensorFile *file, int64_t bytes, Error *error);
+/* False ("disk full") when the file system of a staged file has no room for so many bytes more. */
+bool space_suffices(const TensorFile *file, int64_t bytes, Error *error);
+/* Takes what is unreserved, beside what writes to the file, until it is all taken or `settled` is set from another thread. */
+bool space_reserve(TensorFile *file, const atomic_bool *settled, Error *error);
 
 /* ---- json_locate.c: JSON as a tree whose nodes know where they stand ---- */
 
@@ -177,6 +187,7 @@ typedef struct Job {
     TensorFile *tensors;  /* as kernel->tensors */
     int64_t *leaf_values; /* as kernel->dims: values that the job's "autotune" or a tensor's extent fixes, 0 where neither does */
     ErrorList remarks;    /* what is legal and yet worth saying */
+    atomic_bool settled;  /* how it ends: outputs_reserve has nothing more to do */
 } Job;
 
 /* Reads and checks everything that needs no pod; opens the inputs; writes nothing. On failure NULL, with every error found in `errors`, each as
@@ -190,6 +201,8 @@ void info_print_json(const PhbProgram *program, FILE *out);    /* --info=json */
 /* ---- outputs.c: the written tensors of a job, together ---- */
 
 bool outputs_stage(Job *job, bool keep_staging, Error *error);
+/* Takes the space that staging left to be taken; beside everything else, until job->settled. */
+bool outputs_reserve(Job *job, Error *error);
 /* Checks that no input changed, brings every output to the disk, then renames them all: what can fail comes before the first rename. */
 bool outputs_publish(Job *job, Error *error);
 

@@ -10,7 +10,6 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 static char *folder_of(const char *path) {
@@ -180,30 +179,6 @@ static bool create_staging(TensorFile *file, Error *error) {
     return false;
 }
 
-/* All space is taken at once, so that a full disk is found before work is done. Where the file system cannot reserve, only the size is set: glibc's
- * substitute, which writes to each block, would cost a pass over the file. */
-static bool reserve(TensorFile *file, int64_t bytes, Error *error) {
-    int code;
-    do
-        code = fallocate(file->staging_fd, 0, 0, bytes) == 0 ? 0 : errno;
-    while (code == EINTR && !atomic_load(&interrupted));
-    if (code == EOPNOTSUPP || code == ENOSYS)
-        code = ftruncate(file->staging_fd, bytes) == 0 ? 0 : errno;
-    if (code == 0)
-        return true;
-    struct statvfs space;
-    char *folder = folder_of(file->path);
-    if (code == ENOSPC && ftruncate(file->staging_fd, 0) == 0 && fstatvfs(file->staging_fd, &space) == 0) {
-        unsigned long long free_bytes = (unsigned long long)space.f_bavail * space.f_frsize;
-        error_set(error, "disk full: \"%s\" needs %lld bytes, \"%s\" has %llu", file->path, (long long)bytes, folder, free_bytes);
-    } else {
-        errno = code;
-        error_errno(error, "cannot reserve %lld bytes for \"%s\"", (long long)bytes, file->path);
-    }
-    free(folder);
-    return false;
-}
-
 static bool write_all(const TensorFile *file, const char *bytes, size_t size, off_t offset, Error *error) {
     while (size > 0) {
         ssize_t written = pwrite(file->staging_fd, bytes, size, offset);
@@ -254,7 +229,7 @@ static bool copy_old(const TensorFile *file, int64_t bytes, Error *error) {
 
 static bool fill_staging(TensorFile *file, bool keep_old, Error *error) {
     int64_t bytes = file->data_offset + tensor_file_bytes(file);
-    if (!reserve(file, bytes, error))
+    if (!space_take(file, bytes, error))
         return false;
     if (file->old_fd >= 0)
         return copy_old(file, keep_old ? bytes : file->data_offset, error);

@@ -111,6 +111,10 @@ const char *wire_error_text(WireError error) {
     return "unknown error";
 }
 
+void welcome_copy(Welcome *to, const Welcome *from) {
+    memcpy(to, from, offsetof(Welcome, tensors) + from->tensors_count * sizeof from->tensors[0]);
+}
+
 /* ---- numbers ---- */
 
 static void put(uint8_t *at, uint64_t value, int bytes) {

@@ -87,6 +87,9 @@ typedef struct WireMessage {
     };
 } WireMessage;
 
+/* Copies the tensors that there are: room for all takes half a megabyte. */
+void welcome_copy(Welcome *to, const Welcome *from);
+
 typedef enum WireError {
     WIRE_OK,
     WIRE_SHORT,        /* fewer bytes than the header or a field needs */

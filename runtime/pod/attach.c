@@ -20,7 +20,7 @@ static bool copy_path(char to[4096], const char *from, Error *error) {
 
 bool job_describe(const Job *job, int variant, Welcome *welcome, Error *error) {
     const PhbKernel *kernel = job->kernel;
-    memset(welcome, 0, sizeof *welcome);
+    memset(welcome, 0, offsetof(Welcome, tensors));
     welcome->kernel = (uint32_t)(kernel - job->program->kernels);
     welcome->variant = (uint32_t)variant;
     welcome->dims_count = (uint32_t)kernel->dim_count;

@@ -271,7 +271,7 @@ static bool open_parts(Pod *pod, const PodOptions *options, Error *error) {
     if (memory == NULL)
         return false;
     arena_init(&pod->arena, pod->plan, memory);
-    pod->store = store_open(options->threads, (int)engine_instructions(pod->plan), instruction_ended, pod, error);
+    pod->store = store_open(options->threads < 2 ? 2 : options->threads, (int)engine_instructions(pod->plan), instruction_ended, pod, error);
     return pod->store != NULL;
 }
 

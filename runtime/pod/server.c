@@ -1,7 +1,7 @@
 #include "runtime/pod/server.h"
 #include "runtime/net/proof.h"
 #include "runtime/net/socket.h"
-#include "runtime/net/task.h"
+#include "runtime/task.h"
 #include "runtime/pod/agent.h"
 #include "runtime/pod/attach.h"
 #include "runtime/pod/pod.h"
@@ -126,7 +126,7 @@ static void perform(PodServer *server, const AgentAction *action) {
         server->unsent = !socket_send(server->control, NULL, server->outbox, NULL, 0);
         break;
     case AGENT_ACTION_PROVE:
-        *server->welcome = server->inbox->welcome;
+        welcome_copy(server->welcome, &server->inbox->welcome);
         start_task(server, &server->prove, run_prove, server);
         break;
     case AGENT_ACTION_RUN:

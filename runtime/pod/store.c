@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-#define PIECE_BYTES (INT64_C(1) << 20) /* what one thread moves at once: large enough for the call not to count, small enough to share a tile */
+#define READ_BYTES (INT64_C(1) << 20)   /* what one thread reads at once: large enough for the call not to count, small enough to share a tile */
+#define WRITE_BYTES (INT64_C(16) << 20) /* and writes: alone, so that a tile is not to be shared, and pods of one host take turns by the tile */
 
 /* A task in flight, cut along one axis of its region into pieces. */
 typedef struct Transfer Transfer;
@@ -19,14 +20,20 @@ struct Transfer {
 };
 
 typedef struct Queue {
-    Transfer *first, *last; /* with pieces to deal */
+    Transfer *first, **end; /* with pieces to deal */
 } Queue;
+
+typedef struct StoreThread {
+    Store *store;
+    pthread_t handle;
+    const TensorFile *writing; /* what it writes to now, or NULL; guarded by the mutex */
+} StoreThread;
 
 struct Store {
     StoreDone *done;
     void *context;
-    pthread_t *threads;
-    int thread_count;
+    StoreThread *threads;
+    int thread_count; /* set before the first task */
 
     pthread_mutex_t mutex; /* guards what follows, and what of a transfer changes */
     pthread_cond_t work;
@@ -46,7 +53,7 @@ static void cut(Transfer *transfer) {
         stride *= task->region.extent[k];
     int64_t extent = task->region.extent[axis];
     transfer->axis = axis;
-    transfer->step = PIECE_BYTES / stride;
+    transfer->step = (task->write ? WRITE_BYTES : READ_BYTES) / stride;
     if (transfer->step < 1)
         transfer->step = 1;
     transfer->step_bytes = transfer->step * stride;
@@ -66,26 +73,51 @@ static bool move_piece(const Transfer *transfer, int64_t piece, Error *error) {
     return tensor_file_read(task->file, &region, rows, task->pitch, error);
 }
 
-/* Waits for work; NULL when the store closes. Called with the mutex held. */
-static Transfer *take_piece(Store *store, int64_t *piece) {
-    while (store->writes.first == NULL && store->reads.first == NULL && !store->closing)
-        pthread_cond_wait(&store->work, &store->mutex);
-    Queue *queue = store->writes.first != NULL ? &store->writes : &store->reads;
-    Transfer *transfer = queue->first;
+static bool is_written(const Store *store, const TensorFile *file) {
+    for (int t = 0; t < store->thread_count; t++)
+        if (store->threads[t].writing == file)
+            return true;
+    return false;
+}
+
+/* A piece of the first transfer that can be worked on without waiting for another thread: the kernel lets only one write to a file at a time. */
+static Transfer *take_from(const Store *store, Queue *queue, int64_t *piece) {
+    Transfer **link = &queue->first, *transfer;
+    while ((transfer = *link) != NULL && transfer->task.write && is_written(store, transfer->task.file))
+        link = &transfer->after;
     if (transfer == NULL)
         return NULL;
     *piece = transfer->next++;
-    if (transfer->next == transfer->total)
-        queue->first = transfer->after;
+    if (transfer->next == transfer->total) {
+        *link = transfer->after;
+        if (queue->end == &transfer->after)
+            queue->end = link;
+    }
+    return transfer;
+}
+
+/* Waits for work; NULL when the store closes. Called with the mutex held. */
+static Transfer *take_piece(StoreThread *thread, int64_t *piece) {
+    Store *store = thread->store;
+    Transfer *transfer;
+    thread->writing = NULL;
+    while ((transfer = take_from(store, &store->writes, piece)) == NULL && (transfer = take_from(store, &store->reads, piece)) == NULL) {
+        if (store->closing)
+            return NULL;
+        pthread_cond_wait(&store->work, &store->mutex);
+    }
+    if (transfer->task.write)
+        thread->writing = transfer->task.file;
     return transfer;
 }
 
 static void *work(void *context) {
-    Store *store = context;
+    StoreThread *thread = context;
+    Store *store = thread->store;
     int64_t piece;
     Transfer *transfer;
     pthread_mutex_lock(&store->mutex);
-    while ((transfer = take_piece(store, &piece)) != NULL) {
+    while ((transfer = take_piece(thread, &piece)) != NULL) {
         bool skip = transfer->failed;
         pthread_mutex_unlock(&store->mutex);
         Error error;
@@ -120,11 +152,8 @@ void store_submit(Store *store, const StoreTask *task) {
     transfer->after = NULL;
     cut(transfer);
     Queue *queue = task->write ? &store->writes : &store->reads;
-    if (queue->first == NULL)
-        queue->first = transfer;
-    else
-        queue->last->after = transfer;
-    queue->last = transfer;
+    *queue->end = transfer;
+    queue->end = &transfer->after;
     bool several = transfer->total > 1;
     pthread_mutex_unlock(&store->mutex);
     if (several)
@@ -139,7 +168,7 @@ void store_close(Store *store) {
     pthread_mutex_unlock(&store->mutex);
     pthread_cond_broadcast(&store->work);
     for (int t = 0; t < store->thread_count; t++)
-        pthread_join(store->threads[t], NULL);
+        pthread_join(store->threads[t].handle, NULL);
     pthread_cond_destroy(&store->work);
     pthread_mutex_destroy(&store->mutex);
     free(store->threads);
@@ -158,9 +187,13 @@ Store *store_open(int threads, int capacity, StoreDone *done, void *context, Err
         store->transfers[t].after = store->unused;
         store->unused = &store->transfers[t];
     }
+    store->reads.end = &store->reads.first;
+    store->writes.end = &store->writes.first;
     store->threads = new_zeroed((size_t)threads, sizeof *store->threads);
     for (; store->thread_count < threads; store->thread_count++) {
-        if (!thread_start(&store->threads[store->thread_count], "phb-store", work, store, error)) {
+        StoreThread *thread = &store->threads[store->thread_count];
+        thread->store = store;
+        if (!thread_start(&thread->handle, "phb-store", work, thread, error)) {
             store_close(store);
             return NULL;
         }

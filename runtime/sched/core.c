@@ -532,6 +532,10 @@ void sched_step(SchedCore *core, const SchedEvent *event, uint64_t now_ms, Sched
         else
             job_over(core, 1, now_ms, "%s", event->text);
         break;
+    case SCHED_EVENT_FAILED:
+        if (core->phase < PHASE_PUBLISHING)
+            job_over(core, 1, now_ms, "%s", event->text);
+        break;
     case SCHED_EVENT_STOP:
         if (core->phase < PHASE_PUBLISHING)
             job_over(core, 1, now_ms, "stopped by %s", event->text);
@@ -576,7 +580,7 @@ bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *messag
         memcpy(message->reject.text, send->text, sizeof message->reject.text);
         break;
     case WIRE_WELCOME:
-        message->welcome = *config->job;
+        welcome_copy(&message->welcome, config->job);
         message->welcome.token = pod->token;
         message->welcome.pod = (uint32_t)(pod - core->pods);
         message->welcome.heartbeat_ms = config->heartbeat_ms;

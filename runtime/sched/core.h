@@ -28,6 +28,7 @@ typedef enum SchedEventKind {
     SCHED_EVENT_MESSAGE,   /* `message` came over `connection` */
     SCHED_EVENT_TICK,      /* time has passed */
     SCHED_EVENT_PUBLISHED, /* outputs are in place, or `text` says why not */
+    SCHED_EVENT_FAILED,    /* the job cannot go on: `text` */
     SCHED_EVENT_STOP,      /* the user wants to end (`text`: how it was said) */
 } SchedEventKind;
 

@@ -1,7 +1,7 @@
 #include "runtime/sched/server.h"
 #include "runtime/net/proof.h"
 #include "runtime/net/socket.h"
-#include "runtime/net/task.h"
+#include "runtime/task.h"
 #include "runtime/pod/attach.h"
 #include "runtime/progress.h"
 #include "runtime/sched/core.h"
@@ -28,7 +28,7 @@ typedef struct Server {
     void *context, *control;
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
-    Task *publish;
+    Task *reserve, *publish; /* NULL while they do not run */
     uint64_t junk; /* frames dropped */
     Progress progress;
     bool over;
@@ -61,7 +61,28 @@ static bool run_publish(void *context, Error *error) {
     return outputs_publish(job, error);
 }
 
+static bool run_reserve(void *context, Error *error) {
+    return outputs_reserve(context, error);
+}
+
 static void step(Server *server, const SchedEvent *event);
+
+static void take_reserve(Server *server) {
+    Error error;
+    bool fine = task_end(server->reserve, &error);
+    server->reserve = NULL;
+    if (!fine)
+        step(server, &(SchedEvent){.kind = SCHED_EVENT_FAILED, .text = error.text});
+}
+
+/* Everything is written: what it would still reserve is there. */
+static void stop_reserve(Server *server) {
+    Error ignored;
+    atomic_store(&server->job->settled, true);
+    if (server->reserve)
+        task_end(server->reserve, &ignored);
+    server->reserve = NULL;
+}
 
 static void take_publish(Server *server) {
     Error error = {""};
@@ -86,6 +107,7 @@ static bool perform(Server *server, const SchedAction *action, Error *error) {
     case SCHED_ACTION_FORGET:
         break;
     case SCHED_ACTION_PUBLISH:
+        stop_reserve(server);
         server->publish = task_start(run_publish, server->job, error);
         return server->publish == NULL;
     case SCHED_ACTION_LOG:
@@ -147,17 +169,21 @@ static void loop(Server *server) {
     bool stopping = false;
     uint64_t ticked = 0;
     while (!server->over) {
+        bool publishing = server->publish != NULL; /* then it reserves no more */
+        const Task *task = publishing ? server->publish : server->reserve;
         zmq_pollitem_t items[2] = {{.socket = server->control, .events = ZMQ_POLLIN}};
-        if (server->publish)
-            items[1] = (zmq_pollitem_t){.fd = task_fd(server->publish), .events = ZMQ_POLLIN};
-        zmq_poll(items, server->publish ? 2 : 1, TICK_MS);
+        if (task)
+            items[1] = (zmq_pollitem_t){.fd = task_fd(task), .events = ZMQ_POLLIN};
+        zmq_poll(items, task ? 2 : 1, TICK_MS);
         if (atomic_load(&interrupted) && !stopping) {
             stopping = true;
             step(server, &(SchedEvent){.kind = SCHED_EVENT_STOP, .text = "the user"});
         }
         take_messages(server);
-        if (!server->over && items[1].revents)
+        if (!server->over && items[1].revents && publishing)
             take_publish(server);
+        else if (!server->over && items[1].revents && server->reserve)
+            take_reserve(server);
         if (!server->over && now_ms() - ticked >= TICK_MS) {
             ticked = now_ms();
             step(server, &(SchedEvent){.kind = SCHED_EVENT_TICK});
@@ -171,7 +197,7 @@ static void loop(Server *server) {
 /* Stages the outputs, marks them, and takes down what pods are to see. */
 static bool stage(Server *server, Error *error) {
     Job *job = server->job;
-    if (!outputs_stage(job, server->options->keep_staging, error))
+    if (!outputs_stage(job, server->options->keep_staging, error) || !(server->reserve = task_start(run_reserve, job, error)))
         return false;
     for (int t = 0; t < job->kernel->tensor_count; t++) {
         TensorFile *file = &job->tensors[t];
@@ -249,6 +275,7 @@ static void summarise(const Server *server) {
 
 static void close_all(Server *server) {
     Error ignored;
+    stop_reserve(server);
     if (server->publish)
         task_end(server->publish, &ignored);
     socket_close(server->control);

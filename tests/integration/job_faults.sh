@@ -103,6 +103,15 @@ if mount -t tmpfs -o size=1m none small 2>/dev/null; then
     ./add full.json --progress=none >out 2>err </dev/null
     finished $? 1 'disk full: .* needs 12583060 bytes'
     { [ "$(ls -A small)" = 'c.npy' ] && [ "$(cat small/c.npy)" = 'old' ]; } || complain "$case: something in the folder changed"
+    case='disk that fills up'
+    if command -v strace >/dev/null && mount -o remount,size=64m small; then
+        LD_PRELOAD=$slow_io SLOW_IO_MS=300 strace -f -qq -o trace -e trace=fallocate -e inject=fallocate:error=ENOSPC:when=2 \
+            ./add full.json --progress=none >out 2>err </dev/null
+        finished $? 1 'cannot reserve .*small/c.npy.*: No space left'
+        [ "$(ls -A small)" = 'c.npy' ] || complain "$case: something in the folder changed"
+    else
+        echo "not run: $case (no strace)"
+    fi
     umount small
 else
     echo "not run: $case (no right to mount)"

@@ -302,6 +302,17 @@ START_TEST(says_why_publishing_failed) {
 }
 END_TEST
 
+START_TEST(ends_when_the_shell_cannot_go_on) {
+    config.nodes = 1;
+    begin();
+    join_and_prove(1);
+    step((SchedEvent){.kind = SCHED_EVENT_FAILED, .text = "disk full"});
+    ck_assert_int_eq(state_for(1)->phase, SCHED_OVER);
+    ck_assert_str_eq(end_text(), "disk full");
+    ck_assert_int_eq(end_code(), 1);
+}
+END_TEST
+
 START_TEST(refuses_another_build_with_both_ids) {
     begin();
     hello(1);
@@ -506,6 +517,7 @@ int main(void) {
     tcase_add_test(cases, a_late_pod_gets_what_is_not_started);
     tcase_add_test(cases, publishes_after_every_flush_and_ends_well);
     tcase_add_test(cases, says_why_publishing_failed);
+    tcase_add_test(cases, ends_when_the_shell_cannot_go_on);
     tcase_add_test(cases, refuses_another_build_with_both_ids);
     tcase_add_loop_test(cases, refuses_whom_it_cannot_take, 0, sizeof refused / sizeof refused[0]);
     tcase_add_test(cases, takes_a_range_of_protocols_that_holds_ours);

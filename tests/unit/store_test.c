@@ -52,7 +52,7 @@ static const struct {
     int rank;
     int64_t shape[PHB_MAX_RANK], origin[PHB_MAX_RANK], extent[PHB_MAX_RANK];
 } cases[] = {
-    {1, {1500000, 1, 1, 1}, {7, 0, 0, 0}, {1400001, 1, 1, 1}}, /* pieces of one row */
+    {1, {6000000, 1, 1, 1}, {7, 0, 0, 0}, {5900001, 1, 1, 1}}, /* pieces of one row */
     {2, {9, 300000, 1, 1}, {1, 5, 0, 0}, {7, 299990, 1, 1}},   /* a row is longer than a piece */
     {2, {70000, 33, 1, 1}, {3, 2, 0, 0}, {50001, 30, 1, 1}},   /* many rows a piece */
     {3, {3, 500, 700, 1}, {1, 10, 3, 0}, {1, 480, 690, 1}},    /* the first axis has one step */
@@ -109,6 +109,37 @@ START_TEST(regions_come_back) {
 }
 END_TEST
 
+/* Some wait for the file that another one writes to and are passed by those that need not. */
+START_TEST(many_writes_to_two_files) {
+    setup();
+    enum { COUNT = 500000 };
+    TensorFile files[2] = {open_file(1, (int64_t[]){CAPACITY * COUNT}), open_file(1, (int64_t[]){CAPACITY * COUNT})};
+    Store *store = store_open(3, CAPACITY, note_end, NULL, &error);
+    ck_assert_msg(store != NULL, "%s", error.text);
+    float *rows = new_zeroed(CAPACITY * COUNT, sizeof *rows), *back = new_zeroed(COUNT, sizeof *back);
+    for (int i = 0; i < CAPACITY * COUNT; i++)
+        rows[i] = (float)i;
+    for (uint32_t i = 0; i < CAPACITY; i++) {
+        StoreTask task = {.instruction = i, .write = true, .file = &files[i / 2 % 2], .rank = 1, .element = 4, .pitch = COUNT * 4};
+        task.region = (Region){{i * COUNT, 0, 0, 0}, {COUNT, 1, 1, 1}};
+        task.rows = rows + i * COUNT;
+        store_submit(store, &task);
+    }
+    for (int i = 0; i < CAPACITY; i++)
+        wait_end();
+    store_close(store);
+    for (int i = 0; i < CAPACITY; i++) {
+        ck_assert_int_eq(ended[i] * 10 + failed[i], 10);
+        ck_assert_int_eq(pread(files[i / 2 % 2].old_fd, back, COUNT * 4, (off_t)i * COUNT * 4), COUNT * 4);
+        ck_assert_mem_eq(back, rows + i * COUNT, COUNT * 4);
+    }
+    close(files[0].old_fd);
+    close(files[1].old_fd);
+    free(rows);
+    free(back);
+}
+END_TEST
+
 START_TEST(failures_are_told_once) {
     setup();
     TensorFile file = open_file(1, (int64_t[]){2000000});
@@ -138,6 +169,7 @@ int main(void) {
     TCase *tests = tcase_create("store");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, regions_come_back, 0, sizeof cases / sizeof cases[0]);
+    tcase_add_test(tests, many_writes_to_two_files);
     tcase_add_test(tests, failures_are_told_once);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -392,12 +392,70 @@ START_TEST(a_file_size_limit_is_an_error_not_a_signal) {
 }
 END_TEST
 
-START_TEST(a_full_disk_is_said_plainly) {
+static bool mount_small(void) {
     ck_assert_int_eq(mkdir("small", 0777), 0);
-    if (mount("none", "small", "tmpfs", 0, "size=1m") != 0) {
-        fprintf(stderr, "skipped: mounting a small tmpfs: %s\n", strerror(errno));
+    if (mount("none", "small", "tmpfs", 0, "size=1m") == 0)
+        return true;
+    fprintf(stderr, "skipped: mounting a small tmpfs: %s\n", strerror(errno));
+    return false;
+}
+
+START_TEST(outputs_are_to_fit_together) {
+    if (!mount_small())
         return;
-    }
+    TensorFile files[3] = {
+        open_tensor("small/a.bin", PHB_WRITE, PHB_U8, 1, (int64_t[]){600000}),
+        open_tensor("b.bin", PHB_WRITE, PHB_U8, 1, (int64_t[]){600000}),
+        open_tensor("small/c.bin", PHB_WRITE, PHB_U8, 1, (int64_t[]){600000}),
+    };
+    static const PhbTensor written[3] = {{.mode = PHB_WRITE}, {.mode = PHB_WRITE}, {.mode = PHB_WRITE}};
+    static const PhbKernel kernel = {.tensors = written, .tensor_count = 3};
+    Job job = {.kernel = &kernel, .tensors = files};
+    Error error;
+    bool staged = outputs_stage(&job, false, &error);
+    for (int t = 0; t < 3; t++)
+        tensor_file_close(&files[t]);
+    int entries = chdir("small") == 0 ? count_entries() : -1;
+    ck_assert_int_eq(chdir(folder), 0);
+    ck_assert_int_eq(umount2("small", MNT_DETACH), 0);
+    ck_assert(!staged);
+    ck_assert_ptr_nonnull(strstr(error.text, "small/c.bin\" with the outputs before it needs 1200000 bytes"));
+    ck_assert_int_eq(entries, 0);
+}
+END_TEST
+
+/* Somebody else fills the disk after it was found to have room. */
+START_TEST(what_fills_up_meanwhile_is_said_plainly) {
+    if (!mount_small())
+        return;
+    TensorFile file = open_tensor("small/a.bin", PHB_WRITE, PHB_U8, 1, (int64_t[]){900000});
+    static const PhbTensor written = {.mode = PHB_WRITE};
+    static const PhbKernel kernel = {.tensors = &written, .tensor_count = 1};
+    Job job = {.kernel = &kernel, .tensors = &file};
+    Error error = {""}, none;
+    char *others = calloc(1, 500000);
+    bool staged = outputs_stage(&job, false, &error);
+    write_bytes("small/other", others, 500000);
+    bool reserved = outputs_reserve(&job, &error);
+    ck_assert_int_eq(unlink("small/other"), 0);
+    bool reserved_later = outputs_reserve(&job, &none);
+    struct stat status = {0};
+    fstat(file.staging_fd, &status);
+    tensor_file_close(&file);
+    free(others);
+    ck_assert_int_eq(umount2("small", MNT_DETACH), 0);
+    ck_assert(staged);
+    ck_assert(!reserved);
+    ck_assert_ptr_nonnull(strstr(error.text, "disk full: "));
+    ck_assert(reserved_later);
+    ck_assert_int_ge(status.st_blocks * 512, 900000);
+    ck_assert_int_eq(status.st_size, 900000);
+}
+END_TEST
+
+START_TEST(a_full_disk_is_said_plainly) {
+    if (!mount_small())
+        return;
     write_bytes("small/old.bin", "old!", 4);
     TensorFile file = open_tensor("small/old.bin", PHB_WRITE, PHB_U8, 1, (int64_t[]){2 << 20});
     Error error;
@@ -468,6 +526,8 @@ int main(void) {
     tcase_add_test(all, a_truncated_input_is_an_error_not_a_signal);
     tcase_add_test(all, a_file_size_limit_is_an_error_not_a_signal);
     tcase_add_test(all, a_full_disk_is_said_plainly);
+    tcase_add_test(all, outputs_are_to_fit_together);
+    tcase_add_test(all, what_fills_up_meanwhile_is_said_plainly);
     tcase_add_test(all, a_folder_that_cannot_be_written_is_found_early);
     tcase_add_test(all, names_that_leave_no_room_for_the_staging_file);
     suite_add_tcase(suite, all);

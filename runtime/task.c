@@ -1,4 +1,4 @@
-#include "runtime/net/task.h"
+#include "runtime/task.h"
 #include "runtime/thread.h"
 
 #include <stdlib.h>
