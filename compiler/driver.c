@@ -182,18 +182,30 @@ static void optimise_variants(Compilation *c, const ClusterProgram *program) {
     for (int k = 0; k < program->kernels.count; k++) {
         ClusterKernel *kernel = program->kernels.items[k];
         for (int v = 0; v < kernel->variants.count; v++) {
-            IrModule module = {.file = program->file};
-            vec_push(c->context.arena, &module.kernels, kernel->variants.items[v].kernel);
-            optimise(c, &module);
-            if (contraction_isolate(&c->context, kernel->variants.items[v].kernel))
+            for (int s = 0; s < kernel->stages.count; s++) {
+                IrModule module = {.file = program->file};
+                vec_push(c->context.arena, &module.kernels, kernel->variants.items[v].stages[s]);
                 optimise(c, &module);
+                if (contraction_isolate(&c->context, module.kernels.items[0]))
+                    optimise(c, &module);
+            }
         }
     }
 }
 
 static ClusterProgram *split(Compilation *c, IrModule *module) {
     ClusterProgram *program = cluster_split(&c->context, module);
-    return no_errors(c) ? program : NULL;
+    if (!no_errors(c))
+        return NULL;
+    for (int k = 0; k < program->kernels.count; k++) {
+        IrModule stages = {.file = program->file};
+        for (int s = 0; s < program->kernels.items[k]->stages.count; s++) {
+            stages.kernels.count = 0;
+            vec_push(c->context.arena, &stages.kernels, program->kernels.items[k]->stages.items[s].kernel);
+            verify(c, &stages, "the cluster split");
+        }
+    }
+    return program;
 }
 
 static bool hash_file(XXH3_state_t *state, const char *path) {

@@ -99,9 +99,9 @@ void function_set_level(Emitter *e, LLVMValueRef function); /* compiles it for e
 
 /* ---- program.c ---- */
 
-/* The function of variant `variant` of kernel `kernel` at level `level`, and its scratch bytes, as host_leaf gives them. */
+/* The functions of a variant, and the most scratch bytes that one of them needs, as host_leaf gives them. */
 typedef struct LeafCode {
-    LLVMValueRef *functions; /* one a level */
+    LLVMValueRef *functions; /* level by level, one a stage */
     int64_t scratch;
 } LeafCode;
 

@@ -93,17 +93,22 @@ void function_set_level(Emitter *e, LLVMValueRef function) {
 
 /* ---- leaves ---- */
 
-static bool emit_variant(Emitter *e, const LeafVariant *variant, int number, const CodegenOptions *options, LeafCode *code) {
-    Plan *plan = plan_leaf(e->context, variant->kernel);
-    if (!plan)
-        return false;
-    code->scratch = plan->scratch;
-    code->functions = NEW_ARRAY(e->context->arena, LLVMValueRef, options->level_count);
-    for (int i = 0; i < options->level_count; i++) {
-        e->level = find_level(e->context, options->levels[i]);
-        const char *name = arena_printf(e->context->arena, "%s.%d.%s", variant->kernel->signature.name, number, options->levels[i]);
-        code->functions[i] = host_leaf(e, variant->kernel, plan, name);
-        function_set_level(e, code->functions[i]);
+static bool emit_variant(Emitter *e, const ClusterKernel *kernel, int number, const CodegenOptions *options, LeafCode *code) {
+    code->functions = NEW_ARRAY(e->context->arena, LLVMValueRef, kernel->stages.count * options->level_count);
+    for (int stage = 0; stage < kernel->stages.count; stage++) {
+        const IrKernel *leaf = kernel->variants.items[number].stages[stage];
+        Plan *plan = plan_leaf(e->context, leaf);
+        if (!plan)
+            return false;
+        code->scratch = plan->scratch > code->scratch ? plan->scratch : code->scratch;
+        const char *part = kernel->stages.count > 1 ? arena_printf(e->context->arena, ".stage%d", stage) : "";
+        for (int i = 0; i < options->level_count; i++) {
+            e->level = find_level(e->context, options->levels[i]);
+            const char *name = arena_printf(e->context->arena, "%s.%d%s.%s", leaf->signature.name, number, part, options->levels[i]);
+            LLVMValueRef function = host_leaf(e, leaf, plan, name);
+            function_set_level(e, function);
+            code->functions[i * kernel->stages.count + stage] = function;
+        }
     }
     return true;
 }
@@ -115,7 +120,7 @@ static bool emit_module(Emitter *e, const ClusterProgram *program, const Codegen
         const ClusterKernel *kernel = program->kernels.items[k];
         code[k] = NEW_ARRAY(e->context->arena, LeafCode, kernel->variants.count);
         for (int v = 0; v < kernel->variants.count; v++)
-            if (!emit_variant(e, &kernel->variants.items[v], v, options, &code[k][v]))
+            if (!emit_variant(e, kernel, v, options, &code[k][v]))
                 return false;
     }
     emit_program_table(e, program, options, code);

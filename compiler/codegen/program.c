@@ -111,35 +111,37 @@ static LLVMValueRef number(Emitter *e, int64_t value) {
 
 /* ---- what a kernel computes on ---- */
 
-/* The grid axis along which tensor axes of extent `name` are split, or -1. */
-static int split_axis(const ClusterKernel *kernel, const char *name) {
+/* The grid axis, or the loop, that walks tensor axes of the extent `name`, or -1. */
+static int axis_of_dim(const ClusterKernel *kernel, const char *name, PhbAxisKind kind) {
     const Signature *signature = &kernel->kernel->signature;
     for (int i = 0; i < kernel->tensors.count; i++) {
         const ClusterTensor *tensor = &kernel->tensors.items[i];
         const Type *type = signature->params.items[tensor->param].type;
         for (int axis = 0; axis < type->rank; axis++)
-            if (tensor->axes[axis].kind == PHB_AXIS_GRID && type->dims[axis]->kind == PHB_EXPR_DIM && type->dims[axis]->name == name)
-                return tensor->axes[axis].grid_axis;
+            if (tensor->axes[axis].kind == kind && type->dims[axis]->kind == PHB_EXPR_DIM && type->dims[axis]->name == name)
+                return tensor->axes[axis].index;
     }
+    for (int i = 0; kind == PHB_AXIS_LOOP && i < kernel->loops.count; i++)
+        if (kernel->loops.items[i].extent->kind == PHB_EXPR_DIM && kernel->loops.items[i].extent->name == name)
+            return i;
     return -1;
+}
+
+static LLVMValueRef dim_record(Emitter *e, const ClusterKernel *kernel, const char *name, const SearchDim *search) {
+    LLVMValueRef grid_axis = int32(e, axis_of_dim(kernel, name, PHB_AXIS_GRID)), loop = int32(e, axis_of_dim(kernel, name, PHB_AXIS_LOOP));
+    if (!search)
+        return RECORD(e, PhbDim, string(e, name), int32(e, 0), grid_axis, loop, null_pointer(e), int32(e, 0), null_pointer(e), int32(e, 0));
+    return RECORD(e, PhbDim, string(e, name), int32(e, 1), grid_axis, loop, int64_array(e, search->leaf.items, search->leaf.count),
+        int32(e, search->leaf.count), int64_array(e, search->cluster.items, search->cluster.count), int32(e, search->cluster.count));
 }
 
 static LLVMValueRef dims_table(Emitter *e, const ClusterKernel *kernel) {
     const Signature *signature = &kernel->kernel->signature;
     Values dims = {0};
-    for (int i = 0; i < signature->symbolic.count; i++) {
-        const char *name = signature->symbolic.items[i];
-        vec_push(e->context->arena, &dims,
-            RECORD(e, PhbDim, string(e, name), int32(e, 0), int32(e, split_axis(kernel, name)), int32(e, -1), null_pointer(e), int32(e, 0), null_pointer(e),
-                int32(e, 0)));
-    }
-    for (int i = 0; i < signature->search.count; i++) {
-        const SearchDim *dim = &signature->search.items[i];
-        vec_push(e->context->arena, &dims,
-            RECORD(e, PhbDim, string(e, dim->name), int32(e, 1), int32(e, split_axis(kernel, dim->name)), int32(e, -1),
-                int64_array(e, dim->leaf.items, dim->leaf.count), int32(e, dim->leaf.count), int64_array(e, dim->cluster.items, dim->cluster.count),
-                int32(e, dim->cluster.count)));
-    }
+    for (int i = 0; i < signature->symbolic.count; i++)
+        vec_push(e->context->arena, &dims, dim_record(e, kernel, signature->symbolic.items[i], NULL));
+    for (int i = 0; i < signature->search.count; i++)
+        vec_push(e->context->arena, &dims, dim_record(e, kernel, signature->search.items[i].name, &signature->search.items[i]));
     return array(e, &dims);
 }
 
@@ -150,7 +152,7 @@ static LLVMValueRef tensor_record(Emitter *e, const Signature *signature, const 
         bool used = axis < param->type->rank;
         LLVMValueRef extent = used ? expression(e, signature, param->type->dims[axis]) : number(e, 1);
         axes[axis] = RECORD(e, PhbAxis, extent, int32(e, used ? (int)tensor->axes[axis].kind : PHB_AXIS_WHOLE),
-            int32(e, used ? tensor->axes[axis].grid_axis : 0), no_expression(e));
+            int32(e, used ? tensor->axes[axis].index : 0), no_expression(e));
     }
     LLVMValueRef axis_array = LLVMConstArray2(LLVMTypeOf(axes[0]), axes, PHB_MAX_RANK);
     return RECORD(e, PhbTensor, string(e, param->name), int32(e, (int)param->type->scalar), int32(e, param->type->rank), int32(e, (int)tensor->mode),
@@ -177,7 +179,7 @@ static LLVMValueRef scalars_table(Emitter *e, const Signature *signature, int *c
 
 static LLVMValueRef grid_record(Emitter *e, const ClusterKernel *kernel, int axis) {
     const Signature *signature = &kernel->kernel->signature;
-    const ClusterGridAxis *grid = &kernel->grid[axis];
+    const ClusterSplit *grid = &kernel->grid[axis];
     LLVMValueRef extent = grid->dim ? expression(e, signature, grid->extent) : number(e, 1);
     LLVMValueRef leaf = signature->grid[axis].counts.count ? expression(e, signature, signature->grid[axis].counts.items[0]) : number(e, 1);
     return RECORD(e, PhbGridAxis, int32(e, grid->dim ? dim_index(signature, grid->dim->name) : -1), extent, leaf);
@@ -220,10 +222,13 @@ static LLVMValueRef leaf_checks(Emitter *e, const Signature *signature, int *cou
 /* ---- code ---- */
 
 static LLVMValueRef variant_record(
-    Emitter *e, const Signature *signature, const LeafVariant *variant, const CodegenOptions *options, const LeafCode *code) {
+    Emitter *e, const ClusterKernel *kernel, const LeafVariant *variant, const CodegenOptions *options, const LeafCode *code) {
+    const Signature *signature = &kernel->kernel->signature;
     Values levels = {0}, values = {0};
-    for (int i = 0; i < options->level_count; i++)
-        vec_push(e->context->arena, &levels, RECORD(e, PhbCpuCode, string(e, options->levels[i]), private_global(e, LLVMConstArray2(e->ptr, &code->functions[i], 1))));
+    for (int i = 0; i < options->level_count; i++) {
+        Values functions = {&code->functions[i * kernel->stages.count], kernel->stages.count, kernel->stages.count};
+        vec_push(e->context->arena, &levels, RECORD(e, PhbCpuCode, string(e, options->levels[i]), array(e, &functions)));
+    }
     for (int i = 0; i < signature->symbolic.count; i++)
         vec_push(e->context->arena, &values, emit_int_const(e, 0));
     for (int i = 0; i < signature->search.count; i++)
@@ -232,12 +237,43 @@ static LLVMValueRef variant_record(
         int32(e, 0), null_pointer(e), null_pointer(e));
 }
 
-/* Tensors that the one stage of a kernel without cluster loops touches: all. */
+/* ---- how a unit of work runs ---- */
+
+static LLVMValueRef loops_table(Emitter *e, const ClusterKernel *kernel) {
+    const Signature *signature = &kernel->kernel->signature;
+    Values loops = {0};
+    for (int i = 0; i < kernel->loops.count; i++) {
+        const ClusterSplit *loop = &kernel->loops.items[i];
+        vec_push(e->context->arena, &loops, RECORD(e, PhbLoop, int32(e, dim_index(signature, loop->dim->name)), expression(e, signature, loop->extent)));
+    }
+    return array(e, &loops);
+}
+
+static LLVMValueRef states_table(Emitter *e, const ClusterKernel *kernel) {
+    Values states = {0};
+    for (int i = 0; i < kernel->states.count; i++) {
+        const ClusterState *state = &kernel->states.items[i];
+        int rank = state->type->rank;
+        LLVMValueRef extents[2];
+        for (int k = 0; k < 2; k++) {
+            int axis = k - 2 + rank;
+            extents[k] = axis < 0 ? number(e, 1) : expression(e, &kernel->kernel->signature, state->type->dims[axis]);
+        }
+        vec_push(e->context->arena, &states,
+            RECORD(e, PhbState, string(e, state->name), int32(e, (int)state->type->scalar), extents[0], extents[1]));
+    }
+    return array(e, &states);
+}
+
 static LLVMValueRef stages_table(Emitter *e, const ClusterKernel *kernel) {
-    Values modes = {0}, stages = {0};
-    for (int i = 0; i < kernel->tensors.count; i++)
-        vec_push(e->context->arena, &modes, LLVMConstInt(e->i8, (unsigned long long)kernel->tensors.items[i].mode, false));
-    vec_push(e->context->arena, &stages, RECORD(e, PhbStage, int32(e, -1), array(e, &modes)));
+    Values stages = {0};
+    for (int i = 0; i < kernel->stages.count; i++) {
+        const ClusterStage *stage = &kernel->stages.items[i];
+        Values modes = {0};
+        for (int k = 0; k < kernel->tensors.count + kernel->states.count; k++)
+            vec_push(e->context->arena, &modes, LLVMConstInt(e->i8, (unsigned long long)stage->modes[k], true));
+        vec_push(e->context->arena, &stages, RECORD(e, PhbStage, int32(e, stage->loop), array(e, &modes)));
+    }
     return array(e, &stages);
 }
 
@@ -249,15 +285,15 @@ static LLVMValueRef kernel_record(Emitter *e, const char *file, const ClusterKer
     LLVMValueRef cluster_dims[3] = {int32(e, 1), int32(e, 1), int32(e, 1)};
     Values variants = {0};
     for (int i = 0; i < kernel->variants.count; i++)
-        vec_push(e->context->arena, &variants, variant_record(e, signature, &kernel->variants.items[i], options, &code[i]));
+        vec_push(e->context->arena, &variants, variant_record(e, kernel, &kernel->variants.items[i], options, &code[i]));
     int scalar_count, check_count;
     LLVMValueRef scalars = scalars_table(e, signature, &scalar_count);
     LLVMValueRef checks = leaf_checks(e, signature, &check_count);
     const char *source = arena_printf(e->context->arena, "%s:%u:%u", file, signature->span.line, signature->span.column);
     return RECORD(e, PhbKernel, string(e, signature->name), string(e, source), dims_table(e, kernel),
         int32(e, signature->symbolic.count + signature->search.count), tensors_table(e, kernel), int32(e, kernel->tensors.count), scalars,
-        int32(e, scalar_count), LLVMConstArray2(LLVMTypeOf(grid[0]), grid, 3), null_pointer(e), int32(e, 0), null_pointer(e), int32(e, 0),
-        stages_table(e, kernel), int32(e, 1), LLVMConstArray2(e->i32, cluster_dims, 3), null_pointer(e), int32(e, 0), checks, int32(e, check_count),
+        int32(e, scalar_count), LLVMConstArray2(LLVMTypeOf(grid[0]), grid, 3), loops_table(e, kernel), int32(e, kernel->loops.count),
+        states_table(e, kernel), int32(e, kernel->states.count), stages_table(e, kernel), int32(e, kernel->stages.count), LLVMConstArray2(e->i32, cluster_dims, 3), null_pointer(e), int32(e, 0), checks, int32(e, check_count),
         array(e, &variants), int32(e, variants.count));
 }
 

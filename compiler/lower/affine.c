@@ -39,10 +39,25 @@ const Dim *form_replace(Split *split, const Dim *form, const Dim *name, const Di
     return dim_substitute(split->context->dims, form, replacement_lookup, &replacement);
 }
 
+/* A cluster loop's variable has a name that no source name can be. */
+const Dim *axis_form(Split *split, int axis) {
+    return form_name(split, axis < FIRST_LOOP ? block_names[axis] : arena_printf(split->context->arena, "loop.%d", axis - FIRST_LOOP));
+}
+
 bool form_mentions_extent(const Dim *form, const char *tensor, int axis) {
     if (form->kind == PHB_EXPR_EXTENT)
         return form->name == tensor && form->value == axis;
     return (form->a && form_mentions_extent(form->a, tensor, axis)) || (form->b && form_mentions_extent(form->b, tensor, axis));
+}
+
+/* The declared extent that the name "whole(T, k)" stands for, or NULL. */
+static const Dim *whole_declared(Split *split, const char *name) {
+    const Signature *signature = &split->kernel->signature;
+    for (int i = 0; strncmp(name, "whole(", sizeof "whole(" - 1) == 0 && i < signature->params.count; i++)
+        for (int k = 0; k < signature->params.items[i].type->rank; k++)
+            if (form_position(split, "whole", signature->params.items[i].name, k)->name == name)
+                return signature->params.items[i].type->dims[k];
+    return NULL;
 }
 
 const Dim *form_declared(Split *split, const Dim *form) {
@@ -50,6 +65,10 @@ const Dim *form_declared(Split *split, const Dim *form) {
     if (form->kind == PHB_EXPR_EXTENT) {
         int param = signature_param(signature, form->name);
         return param < 0 ? form : signature->params.items[param].type->dims[form->value];
+    }
+    if (form->kind == PHB_EXPR_DIM) {
+        const Dim *declared = whole_declared(split, form->name);
+        return declared ? declared : form;
     }
     if (!form->a)
         return form;
@@ -238,10 +257,48 @@ static bool is_positive(const Dim *form) {
     return dim_is_int(form, &value) ? value > 0 : form->kind == PHB_EXPR_DIM && form->name[0] != '%' && !strpbrk(form->name, ".(");
 }
 
+/* An expression over integers and the kernel's dims. */
+static bool is_declared(const Dim *form) {
+    if (form->kind == PHB_EXPR_DIM)
+        return form->name[0] != '%' && !strpbrk(form->name, ".(");
+    return form->kind != PHB_EXPR_EXTENT && (!form->a || is_declared(form->a)) && (!form->b || is_declared(form->b));
+}
+
+bool is_cluster_loop(Split *split, const IrOp *op) {
+    if (op->kind != OP_FOR || !split->kernel->signature.has_cluster)
+        return false;
+    const Dim *forms[3];
+    for (int i = 0; i < 3; i++)
+        forms[i] = split->forms[op->operands.items[i]->id];
+    const SearchDim *dim = forms[2]->kind == PHB_EXPR_DIM ? signature_search(&split->kernel->signature, forms[2]->name) : NULL;
+    return dim && dim->cluster.count > 0 && forms[0] == dim_int(split->context->dims, 0) && is_declared(form_declared(split, forms[1]));
+}
+
+/* Loops that differ in step or bound are different axes. */
+int loop_axis(Split *split, const IrOp *op) {
+    if (!is_cluster_loop(split, op))
+        return -1;
+    const Dim *extent = form_declared(split, split->forms[op->operands.items[1]->id]), *step = split->forms[op->operands.items[2]->id];
+    for (int axis = FIRST_LOOP; axis < MAX_AXES; axis++) {
+        SplitAxis *loop = &split->axes[axis];
+        if (!loop->loop)
+            *loop = (SplitAxis){.step = step, .extent = extent, .split = true, .loop = op};
+        if (loop->step == step && loop->extent == extent)
+            return axis;
+    }
+    return -1;
+}
+
 static void analyse_index(Split *split, const IrOp *loop) {
     DimPool *dims = split->context->dims;
     const IrValue *index = loop->regions.items[0]->args.items[0];
     const Dim *start = split->forms[loop->operands.items[0]->id], *end = split->forms[loop->operands.items[1]->id];
+    int axis = loop_axis(split, loop);
+    if (axis >= 0) {
+        split->forms[index->id] = axis_form(split, axis);
+        set_depends(split, index, 1u << axis);
+        return;
+    }
     analyse_passed(split, index, 0);
     if (is_positive(split->forms[loop->operands.items[2]->id]))
         add_range(split, split->forms[index->id], start, dim_op(dims, PHB_EXPR_SUB, end, dim_int(dims, 1)), false);
@@ -283,21 +340,27 @@ static void analyse_block(Split *split, const IrBlock *block) {
 
 /* ---- accesses ---- */
 
-/* form = ctx.block.axis * step + rest for the one axis that it mentions; false where it is anything else. */
+/* form = own offset + rest for the one axis that it mentions; false where it is anything else. */
 static bool split_linear(Split *split, const Dim *form, int *axis, const Dim **step, const Dim **rest) {
-    const Dim *block = NULL;
-    for (int a = 0; a < 3; a++) {
-        const Dim *name = form_name(split, block_names[a]);
-        if (dim_mentions(form, form_name(split, grid_names[a])->name) || (block && dim_mentions(form, name->name)))
+    const Dim *own = NULL;
+    for (int a = 0; a < MAX_AXES; a++) {
+        const Dim *name = axis_form(split, a);
+        if (a < FIRST_LOOP && dim_mentions(form, form_name(split, grid_names[a])->name))
             return false;
-        if (dim_mentions(form, name->name)) {
-            block = name;
-            *axis = a;
-        }
+        if (!dim_mentions(form, name->name))
+            continue;
+        if (own)
+            return false;
+        own = name;
+        *axis = a;
     }
-    if (!block)
+    if (!own || !is_linear(split, form, own, step, rest))
         return false;
-    return is_linear(split, form, block, step, rest);
+    if (*axis < FIRST_LOOP)
+        return true;
+    bool moves_with = *step == dim_int(split->context->dims, 1);
+    *step = split->axes[*axis].step;
+    return moves_with;
 }
 
 static AxisAccess classify(Split *split, const IrValue *offset, const Dim *extent) {
@@ -309,10 +372,17 @@ static AxisAccess classify(Split *split, const IrValue *offset, const Dim *exten
     if (!split_linear(split, access.offset, &access.axis, &access.step, &rest) || !form_within(split, dim_int(split->context->dims, 0), access.step))
         return access;
     if (extent ? extent == access.step && rest == dim_int(split->context->dims, 0) : form_within(split, rest, access.step))
-        access.kind = ACCESS_GRID;
+        access.kind = ACCESS_OWN;
     else if (!extent || extent == access.step)
         access.kind = ACCESS_SHIFTED;
     return access;
+}
+
+const IrOp *loop_around(Split *split, const IrOp *op) {
+    const IrOp *owner = op->parent->owner;
+    while (owner && loop_axis(split, owner) < 0)
+        owner = owner->parent->owner;
+    return owner;
 }
 
 static void record_access(Split *split, const IrOp *op) {

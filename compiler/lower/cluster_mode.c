@@ -48,13 +48,17 @@ static bool loop_runs(Split *split, const IrOp *loop) {
     DimPool *dims = split->context->dims;
     const Dim *start = form_of(split, loop->operands.items[0]), *end = form_declared(split, form_of(split, loop->operands.items[1]));
     int64_t step, number;
+    if (is_cluster_loop(split, loop))
+        return true;
     if (start != dim_int(dims, 0) || !dim_is_int(form_of(split, loop->operands.items[2]), &step) || step <= 0)
         return false;
     return dim_is_int(end, &number) ? number > 0 : end->kind == PHB_EXPR_DIM && is_dim_name(split, end->name);
 }
 
 /* The axis' own loop: its index is the offset. NULL: none. */
-static const IrOp *axis_loop(const Access *access, int k) {
+static const IrOp *axis_loop(Split *split, const Access *access, int k) {
+    if (access->axes[k].kind == ACCESS_OWN && access->axes[k].axis >= FIRST_LOOP)
+        return loop_around(split, access->op);
     const IrValue *offset = access->op->operands.items[1 + k];
     const IrOp *owner = offset->def ? NULL : offset->block->owner;
     return owner && owner->kind == OP_FOR && offset->index == 0 ? owner : NULL;
@@ -66,7 +70,7 @@ static bool always_runs(Split *split, const Access *store) {
     for (const IrOp *owner = store->op->parent->owner; owner; owner = owner->parent->owner) {
         bool is_axis = false;
         for (int k = 0; k < rank; k++)
-            is_axis |= axis_loop(store, k) == owner;
+            is_axis |= axis_loop(split, store, k) == owner;
         if (owner->kind != OP_FOR || (!is_axis && !loop_runs(split, owner)))
             return false;
     }
@@ -77,11 +81,12 @@ static bool always_runs(Split *split, const Access *store) {
 
 static bool axis_is_covered(Split *split, const Access *store, int k, const Dim *declared_extent) {
     const AxisAccess *access = &store->axes[k];
-    const IrOp *loop = axis_loop(store, k);
+    const IrOp *loop = axis_loop(split, store, k);
     int64_t extent = 1, needed;
     switch (access->kind) {
-    case ACCESS_GRID:
-        return (access->extent || is_one(split, access->step)) && grid_covers(split, access->axis, declared_extent, access->step);
+    case ACCESS_OWN:
+        return (access->extent || is_one(split, access->step)) &&
+               (access->axis >= FIRST_LOOP || grid_covers(split, access->axis, declared_extent, access->step));
     case ACCESS_WHOLE:
         if (loop)
             return loop_covers(split, loop, access->extent, declared_extent);
@@ -100,15 +105,15 @@ static bool axis_is_covered(Split *split, const Access *store, int k, const Dim 
 /* The store's slices tile the owned region: every axis is covered, and no two axes by the same CTAs or loop, which would leave all but a diagonal. */
 static bool store_covers(Split *split, const Access *store) {
     const Type *type = split->kernel->signature.params.items[store->param].type;
-    bool used[3] = {false, false, false};
+    bool used[MAX_AXES] = {false};
     for (int k = 0; k < type->rank; k++) {
         const AxisAccess *access = &store->axes[k];
         if (!axis_is_covered(split, store, k, type->dims[k]))
             return false;
         for (int before = 0; before < k; before++)
-            if (axis_loop(store, k) && axis_loop(store, k) == axis_loop(store, before))
+            if (axis_loop(split, store, k) && axis_loop(split, store, k) == axis_loop(split, store, before))
                 return false;
-        if (access->kind != ACCESS_GRID)
+        if (access->kind != ACCESS_OWN)
             continue;
         if (used[access->axis])
             return false;
@@ -129,7 +134,7 @@ static bool reads_own(const Access *load, const Access *store, int rank) {
         return false;
     for (int k = 0; k < rank; k++) {
         const AxisAccess *read = &load->axes[k], *written = &store->axes[k];
-        if (read->kind != written->kind || (read->kind == ACCESS_GRID && (read->axis != written->axis || read->step != written->step)))
+        if (read->kind != written->kind || (read->kind == ACCESS_OWN && (read->axis != written->axis || read->step != written->step)))
             return false;
     }
     return true;

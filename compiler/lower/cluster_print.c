@@ -12,7 +12,7 @@ static void print_values(Buffer *buffer, const char *name, const int64_t *values
 
 static void print_super_tiles(Buffer *buffer, const ClusterKernel *kernel) {
     for (int axis = 0; axis < 3; axis++) {
-        const ClusterGridAxis *grid = &kernel->grid[axis];
+        const ClusterSplit *grid = &kernel->grid[axis];
         if (!grid->dim)
             continue;
         buffer_printf(buffer, "    super-tiles %c: ceildiv(", 'x' + axis);
@@ -23,22 +23,69 @@ static void print_super_tiles(Buffer *buffer, const ClusterKernel *kernel) {
     }
 }
 
+static void print_loops(Buffer *buffer, const ClusterKernel *kernel) {
+    for (int i = 0; i < kernel->loops.count; i++) {
+        const ClusterSplit *loop = &kernel->loops.items[i];
+        buffer_printf(buffer, "    chunks of loop %d: ceildiv(", i);
+        dim_print(buffer, loop->extent);
+        buffer_printf(buffer, ", %s), ", loop->dim->name);
+        print_values(buffer, loop->dim->name, loop->dim->cluster.items, loop->dim->cluster.count);
+        buffer_puts(buffer, "\n");
+    }
+}
+
+static const char *mode_text(int mode) {
+    static const char *const modes[] = {[PHB_READ] = "read", [PHB_WRITE] = "write", [PHB_READ_WRITE] = "read-write"};
+    return modes[mode];
+}
+
 /* `read a: f32[ctx.super.x * BLOCK :+ BLOCK, 0 :+ M]` */
 static void print_tensor(Buffer *buffer, const ClusterKernel *kernel, const ClusterTensor *tensor) {
-    static const char *const modes[] = {[PHB_READ] = "read", [PHB_WRITE] = "write", [PHB_READ_WRITE] = "read-write"};
     const Param *param = &kernel->kernel->signature.params.items[tensor->param];
-    buffer_printf(buffer, "    %s %s: %s[", modes[tensor->mode], param->name, dtype_name(param->type->scalar));
+    buffer_printf(buffer, "    %s %s: %s[", mode_text((int)tensor->mode), param->name, dtype_name(param->type->scalar));
     for (int k = 0; k < param->type->rank; k++) {
         buffer_puts(buffer, k ? ", " : "");
+        int index = tensor->axes[k].index;
         if (tensor->axes[k].kind == PHB_AXIS_GRID) {
-            const char *step = kernel->grid[tensor->axes[k].grid_axis].dim->name;
-            buffer_printf(buffer, "%s * %s :+ %s", super_names[tensor->axes[k].grid_axis], step, step);
+            const char *step = kernel->grid[index].dim->name;
+            buffer_printf(buffer, "%s * %s :+ %s", super_names[index], step, step);
+        } else if (tensor->axes[k].kind == PHB_AXIS_LOOP) {
+            const char *step = kernel->loops.items[index].dim->name;
+            buffer_printf(buffer, "chunk %d * %s :+ %s", index, step, step);
         } else {
             buffer_puts(buffer, "0 :+ ");
             dim_print(buffer, param->type->dims[k]);
         }
     }
     buffer_puts(buffer, "]\n");
+}
+
+static void print_states(Buffer *buffer, const ClusterKernel *kernel) {
+    for (int i = 0; i < kernel->states.count; i++) {
+        buffer_printf(buffer, "    state %d: ", i);
+        type_print(buffer, kernel->states.items[i].type);
+        buffer_puts(buffer, " a CTA\n");
+    }
+}
+
+/* `stage 1, each chunk of loop 0: read a, read-write c, read-write state 0` */
+static void print_stages(Buffer *buffer, const ClusterKernel *kernel) {
+    for (int i = 0; kernel->loops.count > 0 && i < kernel->stages.count; i++) {
+        const ClusterStage *stage = &kernel->stages.items[i];
+        buffer_printf(buffer, stage->loop < 0 ? "    stage %d, once:" : "    stage %d, each chunk of loop %d:", i, stage->loop);
+        const char *separator = " ";
+        for (int k = 0; k < kernel->tensors.count + kernel->states.count; k++) {
+            if (stage->modes[k] == PHB_UNUSED)
+                continue;
+            buffer_printf(buffer, "%s%s ", separator, mode_text(stage->modes[k]));
+            if (k < kernel->tensors.count)
+                buffer_puts(buffer, kernel->kernel->signature.params.items[kernel->tensors.items[k].param].name);
+            else
+                buffer_printf(buffer, "state %d", k - kernel->tensors.count);
+            separator = ", ";
+        }
+        buffer_puts(buffer, "\n");
+    }
 }
 
 static void print_leaf(Buffer *buffer, const ClusterKernel *kernel) {
@@ -75,8 +122,11 @@ void cluster_print(Buffer *buffer, const ClusterProgram *program) {
         const ClusterKernel *kernel = program->kernels.items[i];
         buffer_printf(buffer, "\nkernel %s%s\n", kernel->kernel->signature.name, kernel->kernel->signature.has_cluster ? "" : ": one unit of work");
         print_super_tiles(buffer, kernel);
+        print_loops(buffer, kernel);
         for (int j = 0; j < kernel->tensors.count; j++)
             print_tensor(buffer, kernel, &kernel->tensors.items[j]);
+        print_states(buffer, kernel);
+        print_stages(buffer, kernel);
         print_leaf(buffer, kernel);
     }
 }

@@ -1,6 +1,7 @@
 /* How a refusal reads: the rule, the other place, what the text means in both readings, and the smallest edit that makes it legal. */
 #include "compiler/lower/split.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { LONGEST_FORM = 80 }; /* characters of an expression that a message repeats */
@@ -29,13 +30,50 @@ static bool is_readable(const Dim *form) {
 }
 
 const char *form_text(Split *split, const Dim *form) {
+    for (int axis = FIRST_LOOP; axis < MAX_AXES && form; axis++)
+        if (split->axes[axis].loop)
+            form = form_replace(split, form, axis_form(split, axis), form_name(split, axis_text(split, axis)));
+    if (!form)
+        return NULL;
     const char *words = is_readable(form) ? split_dim_text(split, form) : NULL;
     return words && strlen(words) <= LONGEST_FORM ? words : NULL;
 }
 
-const char *own_offset(Split *split, int axis, const Dim *step) {
-    if (step == dim_int(split->context->dims, 1))
+/* The variable that the source declares at a `for`, or NULL where there is no source. */
+static const char *loop_variable(Split *split, const IrOp *loop) {
+    const Source *source = split->context->source;
+    const char *at = source->text, *end = at + source->length;
+    for (uint32_t line = 1; at && line < loop->span.line; line++) {
+        at = memchr(at, '\n', (size_t)(end - at));
+        at = at ? at + 1 : NULL;
+    }
+    if (!at || !loop->span.line || (size_t)(end - at) < loop->span.column + sizeof "for" || memcmp(at + loop->span.column - 1, "for", 3) != 0)
+        return NULL;
+    at += loop->span.column - 1 + sizeof "for" - 1;
+    const char *angle = at + strspn(at, " ");
+    if (*angle == '<')
+        at = angle + strcspn(angle, ">\n") + 1;
+    at += strspn(at, " \t>");
+    size_t length = 0;
+    while (at[length] == '_' || isalnum((unsigned char)at[length]))
+        length++;
+    return length ? arena_strndup(split->context->arena, at, length) : NULL;
+}
+
+const char *axis_text(Split *split, int axis) {
+    if (axis < FIRST_LOOP)
         return block_names[axis];
+    const char *variable = loop_variable(split, split->axes[axis].loop);
+    return variable ? variable : "the loop's variable";
+}
+
+const char *super_text(Split *split, int axis) {
+    return axis < FIRST_LOOP ? super_names[axis] : split_text(split, "the chunk at %s", axis_text(split, axis));
+}
+
+const char *own_offset(Split *split, int axis, const Dim *step) {
+    if (axis >= FIRST_LOOP || step == dim_int(split->context->dims, 1))
+        return axis_text(split, axis);
     return split_text(split, "%s * %s", block_names[axis], split_dim_text(split, step));
 }
 

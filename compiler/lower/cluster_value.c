@@ -3,14 +3,14 @@
  * kernel asks for by name (ctx.super, origin, extent) are allowed, with a warning where one reaches a store. */
 #include "compiler/lower/split.h"
 
-typedef enum MisuseKind { MISUSE_BLOCK, MISUSE_GRID, MISUSE_DIM } MisuseKind;
+typedef enum MisuseKind { MISUSE_OFFSET, MISUSE_GRID, MISUSE_DIM } MisuseKind;
 
 /* The first operation on the way to a value that used a position as if it were the same in both readings. */
 typedef struct Misuse {
     MisuseKind kind;
     const IrOp *op;
     const IrValue *value;
-    int axis;        /* of ctx.block; DIM: that splits the dim's axis */
+    int axis;        /* DIM: that splits the dim's axis */
     const Dim *name; /* DIM */
     bool is_reported;
 } Misuse;
@@ -34,10 +34,9 @@ static const Type *param_type(const Split *split, int param) {
     return split->kernel->signature.params.items[param].type;
 }
 
-/* The next tensor axis that follows ctx.block.axis, from index `at` on, or -1. */
-static int next_on_axis(const Split *split, int axis, int at) {
+int next_on_axis(const Split *split, int axis, int at) {
     for (int count = split->kernel->signature.params.count * PHB_MAX_RANK; at < count; at++)
-        if (split->grid_axis[at] == axis)
+        if (split->follows[at] == axis)
             return at;
     return -1;
 }
@@ -46,7 +45,7 @@ static const Dim *origin_at(Split *split, int at) {
     return form_origin(split, at / PHB_MAX_RANK, at % PHB_MAX_RANK);
 }
 
-static const Dim *extent_at(Split *split, int at) {
+const Dim *axis_extent(Split *split, int at) {
     const char *tensor = split->kernel->signature.params.items[at / PHB_MAX_RANK].name;
     return dim_extent(split->context->dims, tensor, at % PHB_MAX_RANK);
 }
@@ -57,10 +56,9 @@ static const Dim *declared_at(const Split *split, int at) {
 
 /* ---- forms ---- */
 
-/* The dim in `form` that names a split axis, or NULL. */
-static const Dim *split_dim_in(Split *split, const Dim *form, int *axis) {
-    for (*axis = 0; *axis < 3; ++*axis) {
-        if (!split->block[*axis].split)
+const Dim *split_dim_in(Split *split, const Dim *form, int *axis) {
+    for (*axis = 0; *axis < MAX_AXES; ++*axis) {
+        if (!split->axes[*axis].split)
             continue;
         for (int at = next_on_axis(split, *axis, 0); at >= 0; at = next_on_axis(split, *axis, at + 1)) {
             const Dim *declared = declared_at(split, at);
@@ -71,19 +69,24 @@ static const Dim *split_dim_in(Split *split, const Dim *form, int *axis) {
     return NULL;
 }
 
-/* `form` depends on ctx.block.axis only through sums with the origin of an axis that it indexes. */
-static bool block_is_global(Split *split, const Dim *form, int axis) {
-    Context *context = split->context;
-    const Dim *block = form_name(split, block_names[axis]);
-    if (!dim_mentions(form, block->name))
+/* The offset of an axis' own tile: NULL where nothing follows the axis, or on overflow. */
+static const Dim *own_form(Split *split, int axis) {
+    const SplitAxis *own = &split->axes[axis];
+    if (axis >= FIRST_LOOP)
+        return axis_form(split, axis);
+    return own->step ? dim_op(split->context->dims, PHB_EXPR_MUL, axis_form(split, axis), own->step) : NULL;
+}
+
+/* `form` depends on the axis' own offset only through sums with the origin of a tensor axis that it indexes. */
+static bool offset_is_global(Split *split, const Dim *form, int axis) {
+    const Dim *name = axis_form(split, axis);
+    if (!dim_mentions(form, name->name))
         return true;
-    if (!split->block[axis].step)
-        return false;
-    const Dim *local = dim_op(context->dims, PHB_EXPR_MUL, block, split->block[axis].step);
-    const Dim *origin = local ? dim_op(context->dims, PHB_EXPR_SUB, form_name(split, "global offset"), local) : NULL;
+    const Dim *own = own_form(split, axis);
+    const Dim *origin = own ? dim_op(split->context->dims, PHB_EXPR_SUB, form_name(split, "global offset"), own) : NULL;
     for (int at = next_on_axis(split, axis, 0); at >= 0 && form && origin; at = next_on_axis(split, axis, at + 1))
         form = form_replace(split, form, origin_at(split, at), origin);
-    return form && origin && !dim_mentions(form, block->name);
+    return form && origin && !dim_mentions(form, name->name);
 }
 
 static Misuse *misuse_of_form(ValueCheck *check, const IrOp *op, const IrValue *value) {
@@ -95,15 +98,15 @@ static Misuse *misuse_of_form(ValueCheck *check, const IrOp *op, const IrValue *
         if (check->found.items[i]->op == op && check->found.items[i]->value == value)
             return check->found.items[i];
     Misuse misuse = {.op = op, .value = value};
-    for (misuse.axis = 0; misuse.axis < 3; misuse.axis++) {
-        if (!block_is_global(split, form, misuse.axis))
+    for (misuse.axis = 0; misuse.axis < MAX_AXES; misuse.axis++) {
+        misuse.kind = MISUSE_OFFSET;
+        if (!offset_is_global(split, form, misuse.axis))
             break;
         misuse.kind = MISUSE_GRID;
-        if (dim_mentions(form, form_name(split, grid_names[misuse.axis])->name))
+        if (misuse.axis < FIRST_LOOP && dim_mentions(form, form_name(split, grid_names[misuse.axis])->name))
             break;
-        misuse.kind = MISUSE_BLOCK;
     }
-    if (misuse.axis == 3) {
+    if (misuse.axis == MAX_AXES) {
         misuse.kind = MISUSE_DIM;
         misuse.name = split_dim_in(split, form, &misuse.axis);
         if (!misuse.name)
@@ -117,19 +120,19 @@ static Misuse *misuse_of_form(ValueCheck *check, const IrOp *op, const IrValue *
 
 /* The position in `form` that changes with the super-tile, as text; NULL where the value is the same in both readings. */
 static const char *form_varies(Split *split, const Dim *form) {
-    for (int axis = 0; form && axis < 3; axis++) {
-        if (dim_mentions(form, form_name(split, super_names[axis])->name))
+    for (int axis = 0; form && axis < MAX_AXES; axis++) {
+        if (axis < FIRST_LOOP && dim_mentions(form, form_name(split, super_names[axis])->name))
             return super_names[axis];
-        if (dim_mentions(form, form_name(split, supers_names[axis])->name))
+        if (axis < FIRST_LOOP && dim_mentions(form, form_name(split, supers_names[axis])->name))
             return supers_names[axis];
-        if (!split->block[axis].split)
+        if (!split->axes[axis].split)
             continue;
-        bool sums_with_block = dim_mentions(form, form_name(split, block_names[axis])->name);
+        bool sums_with_own = dim_mentions(form, axis_form(split, axis)->name);
         for (int at = next_on_axis(split, axis, 0); at >= 0; at = next_on_axis(split, axis, at + 1)) {
-            const Dim *extent = extent_at(split, at), *origin = origin_at(split, at);
+            const Dim *extent = axis_extent(split, at), *origin = origin_at(split, at);
             if (form_mentions_extent(form, extent->name, (int)extent->value))
                 return split_dim_text(split, extent);
-            if (!sums_with_block && dim_mentions(form, origin->name))
+            if (!sums_with_own && dim_mentions(form, origin->name))
                 return origin->name;
         }
     }
@@ -138,37 +141,40 @@ static const char *form_varies(Split *split, const Dim *form) {
 
 /* ---- comparisons with an edge ---- */
 
-/* `difference` is ctx.block.axis * step + e - extent for an e that keeps the offset in its own tile: then the comparison comes out the same in both
- * readings, since in all but the last super-tile the offset is below both extents, and in the last one both sides are moved by the same origin. */
-static bool is_edge_difference(Split *split, const Dim *difference, int axis) {
+/* `difference` is the own offset + e - extent for an e that keeps the offset in its own tile: then the comparison comes out the same in both readings,
+ * since in all but the last super-tile the offset is below both extents, and in the last one both sides are moved by the same origin. Gives the tensor
+ * axis whose extent it is, or -1. */
+static int edge_of_difference(Split *split, const Dim *difference, int axis) {
     DimPool *dims = split->context->dims;
-    const BlockAxis *block = &split->block[axis];
-    const Dim *local = dim_op(dims, PHB_EXPR_MUL, form_name(split, block_names[axis]), block->step);
-    const Dim *rest = local ? dim_op(dims, PHB_EXPR_SUB, difference, local) : NULL;
+    const Dim *own = own_form(split, axis);
+    const Dim *rest = own ? dim_op(dims, PHB_EXPR_SUB, difference, own) : NULL;
     for (int at = rest ? next_on_axis(split, axis, 0) : -1; at >= 0; at = next_on_axis(split, axis, at + 1)) {
-        const Dim *edges[2] = {extent_at(split, at), declared_at(split, at)};
+        const Dim *edges[2] = {axis_extent(split, at), declared_at(split, at)};
         for (int i = 0; i < 2; i++) {
             const Dim *inside = i == 0 || edges[i]->kind == PHB_EXPR_DIM ? dim_op(dims, PHB_EXPR_ADD, rest, edges[i]) : NULL;
-            if (inside && form_within(split, inside, block->step))
-                return true;
+            if (inside && form_within(split, inside, split->axes[axis].step))
+                return at;
         }
     }
-    return false;
+    return -1;
 }
 
-static bool is_edge_comparison(Split *split, const IrOp *op) {
+int edge_compared(Split *split, const IrOp *op) {
     if (!(op_info[op->kind].traits & TRAIT_COMPARE))
-        return false;
+        return -1;
     const Dim *a = split->forms[op->operands.items[0]->id], *b = split->forms[op->operands.items[1]->id];
     if (!a || !b)
-        return false;
+        return -1;
     DimPool *dims = split->context->dims;
     const Dim *differences[2] = {dim_op(dims, PHB_EXPR_SUB, a, b), dim_op(dims, PHB_EXPR_SUB, b, a)};
-    for (int axis = 0; axis < 3; axis++)
-        for (int i = 0; i < 2; i++)
-            if (split->block[axis].step && differences[i] && is_edge_difference(split, differences[i], axis))
-                return true;
-    return false;
+    for (int axis = 0; axis < MAX_AXES; axis++) {
+        for (int i = 0; i < 2; i++) {
+            int at = split->axes[axis].step && differences[i] ? edge_of_difference(split, differences[i], axis) : -1;
+            if (at >= 0)
+                return at;
+        }
+    }
+    return -1;
 }
 
 /* ---- reports ---- */
@@ -180,10 +186,10 @@ static Span value_span(const IrValue *value, Span otherwise) {
 }
 
 static const char *position_edit(Split *split, const Misuse *misuse) {
-    const Dim *step = split->block[misuse->axis].step;
+    const Dim *step = split->axes[misuse->axis].step;
     int at = next_on_axis(split, misuse->axis, 0);
     if (at < 0)
-        return split_text(split, "index a tensor by '%s' and add 'origin' of that axis", block_names[misuse->axis]);
+        return split_text(split, "index a tensor by '%s' and add 'origin' of that axis", axis_text(split, misuse->axis));
     const char *origin = origin_at(split, at)->name, *of_axis = origin + sizeof "origin" - 1;
     if (misuse->kind == MISUSE_GRID)
         return split_text(split, "write 'ceildiv(whole%s, %s)'", of_axis, split_dim_text(split, step));
@@ -194,17 +200,19 @@ static const char *position_edit(Split *split, const Misuse *misuse) {
 }
 
 static void report_position(Split *split, const Misuse *misuse) {
-    const char *name = misuse->kind == MISUSE_BLOCK ? block_names[misuse->axis] : grid_names[misuse->axis];
+    bool is_loop = misuse->axis >= FIRST_LOOP;
+    const char *name = misuse->kind == MISUSE_OFFSET ? axis_text(split, misuse->axis) : grid_names[misuse->axis];
     const char *form = form_text(split, split->forms[misuse->value->id]);
-    const char *when = split->block[misuse->axis].split ? "" : " if its axis were split";
+    const char *when = split->axes[misuse->axis].split ? "" : " if its axis were split";
     Refusal refusal = {
         .at = misuse->op->span,
         .rule =
             split_text(split, "a value depends on '%s' other than by a sum with 'origin' or a comparison with 'extent' of the axis it indexes", name),
-        .other = value_span(misuse->value, misuse->op->span),
+        .other = value_span(misuse->value, is_loop ? split->axes[misuse->axis].loop->span : misuse->op->span),
         .other_text = form ? split_text(split, "it depends on '%s'", form) : "it depends on this",
-        .node = split_text(split, "'%s' counts the CTAs of the whole problem", name),
-        .cluster = split_text(split, "'%s' counts those of one super-tile, so the value would change with the super-tile%s", name, when),
+        .node = is_loop ? split_text(split, "'%s' runs along the whole axis", name) : split_text(split, "'%s' counts the CTAs of the whole problem", name),
+        .cluster = is_loop ? split_text(split, "'%s' runs along one chunk, from 0, so the value would change with the size of the chunks", name)
+                           : split_text(split, "'%s' counts those of one super-tile, so the value would change with the super-tile%s", name, when),
         .edit = position_edit(split, misuse),
     };
     refuse(split, &refusal);
@@ -291,7 +299,7 @@ static void check_op(ValueCheck *check, const IrOp *op, Fault control) {
     Split *split = check->split;
     const IrValue *result = op->results.count == 1 ? op->results.items[0] : NULL;
     bool takes_forms = result && !split->opaque[result->id]; /* a sum or product: its own form says all about it */
-    bool is_edge = is_edge_comparison(split, op);
+    bool is_edge = edge_compared(split, op) >= 0;
     Fault fault = {NULL, NULL};
     for (int i = 0; i < op->operands.count; i++) {
         const IrValue *value = op->operands.items[i];

@@ -13,7 +13,7 @@ IrModule *lower_program(Context *context, const CheckedProgram *program, const c
 
 typedef struct ClusterAxis {
     PhbAxisKind kind;
-    int grid_axis; /* GRID */
+    int index; /* GRID: of ctx.block; LOOP: of ClusterKernel.loops */
 } ClusterAxis;
 
 typedef struct ClusterTensor {
@@ -22,21 +22,38 @@ typedef struct ClusterTensor {
     ClusterAxis axes[PHB_MAX_RANK];
 } ClusterTensor;
 
-typedef struct ClusterGridAxis {
-    const SearchDim *dim; /* the @cluster dim S; NULL: not split */
+/* What an axis of the grid or a cluster loop walks in super-tiles. */
+typedef struct ClusterSplit {
+    const SearchDim *dim; /* the @cluster dim S; NULL: the grid axis is not split */
     const Dim *extent;    /* D, over symbolic dims: super-tiles = ceil(D / S) */
-} ClusterGridAxis;
+} ClusterSplit;
 
-/* One assignment of the search dims, in the order of signature.search, and the kernel specialised to it. */
+/* What a CTA of the leaf grid keeps from stage to stage: a parameter of every stage's kernel, after the kernel's own, tensor<T>[CTAs, rows, columns]. */
+typedef struct ClusterState {
+    const char *name;
+    const Type *type; /* a scalar or tile */
+} ClusterState;
+
+/* A leaf of its own. */
+typedef struct ClusterStage {
+    int loop;         /* of ClusterKernel.loops: runs once a chunk; -1: once */
+    IrKernel *kernel; /* not specialised */
+    int8_t *modes;    /* PhbMode or PHB_UNUSED: as ClusterKernel.tensors, then states */
+} ClusterStage;
+
+/* One assignment of the search dims, in the order of signature.search, and the stages' kernels specialised to it. */
 typedef struct LeafVariant {
     int64_t *values;
-    IrKernel *kernel;
+    IrKernel **stages;
 } LeafVariant;
 
 typedef struct ClusterKernel {
     IrKernel *kernel;           /* not specialised */
     VEC(ClusterTensor) tensors; /* tensor parameters in order */
-    ClusterGridAxis grid[3];
+    ClusterSplit grid[3];
+    VEC(ClusterSplit) loops; /* that differ in step or extent */
+    VEC(ClusterState) states;
+    VEC(ClusterStage) stages; /* in the order in which a unit of work runs them; none after a refusal */
     VEC(LeafVariant) variants;
 } ClusterKernel;
 

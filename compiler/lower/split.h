@@ -1,16 +1,22 @@
-/* What the files of the cluster split share: cluster.c drives, affine.c tells what offsets are, cluster_refuse.c words the refusals. */
+/* What the files of the cluster split share: cluster.c drives, affine.c tells what offsets are, cluster_stage.c cuts the leaves, cluster_refuse.c words
+ * the refusals.
+ *
+ * An axis is one of ctx.block, 0 to 2, or a cluster loop, FIRST_LOOP and up: what a unit of work walks in super-tiles. */
 #ifndef PHOBOS_SPLIT_H
 #define PHOBOS_SPLIT_H
 
 #include "compiler/lower/lower.h"
 
-/* One axis of one access. GRID: ctx.block.axis * step + rest, of extent `step` with rest 0, or a point with rest proved in [0, step). */
-typedef enum AccessKind { ACCESS_WHOLE, ACCESS_GRID, ACCESS_SHIFTED, ACCESS_OTHER } AccessKind;
+enum { FIRST_LOOP = 3, MAX_AXES = FIRST_LOOP + PHB_MAX_LOOPS };
+
+/* One axis of one access. OWN: the axis' own offset + rest, of extent `step` with rest 0, or a point with rest proved in [0, step). The own offset is
+ * ctx.block.axis * step, or the loop's variable. */
+typedef enum AccessKind { ACCESS_WHOLE, ACCESS_OWN, ACCESS_SHIFTED, ACCESS_OTHER } AccessKind;
 
 typedef struct AxisAccess {
     AccessKind kind;
-    int axis;          /* GRID, SHIFTED: of ctx.block */
-    const Dim *step;   /* GRID, SHIFTED */
+    int axis;          /* OWN, SHIFTED */
+    const Dim *step;   /* OWN, SHIFTED */
     const Dim *offset; /* its form */
     const Dim *extent; /* NULL: a point */
 } AxisAccess;
@@ -21,13 +27,15 @@ typedef struct Access {
     AxisAccess axes[PHB_MAX_RANK];
 } Access;
 
-/* One ctx.block axis: what its first access says. */
-typedef struct BlockAxis {
+/* One axis: what its first access says. */
+typedef struct SplitAxis {
     const Dim *step;      /* NULL: no access mentions the axis */
     const Access *access; /* the first one that does */
     int tensor_axis;      /* and where */
     bool split;           /* step is a @cluster name */
-} BlockAxis;
+    const Dim *extent;    /* split: of the tensor axes that follow it */
+    const IrOp *loop;     /* of a cluster loop: the first `for` with its step and bound; else NULL */
+} SplitAxis;
 
 /* What a name for a value is known to be between, both ends included; NULL: nothing is known. */
 typedef struct NameRange {
@@ -42,16 +50,17 @@ typedef struct Split {
     ClusterKernel *result;
     const Dim **forms; /* by IrValue.id */
     bool *opaque;      /* by IrValue.id: the form is a name for the value itself */
-    /* By IrValue.id: ctx.block and ctx.grid axes that it is computed from, as bits; through memory does not count. Nor do a loop's bounds for its
-     * index: what they may depend on is cluster_value.c's matter, and then the index runs through the same numbers in both readings. */
+    /* By IrValue.id: axes of ctx.block and ctx.grid, and variables of cluster loops, that it is computed from, as bits; through memory does not count.
+     * Nor do a loop's bounds for its index: what they may depend on is cluster_value.c's matter, and then the index runs through the same numbers in
+     * both readings. */
     unsigned *depends;
     int value_count;
     bool changed;          /* by the round at hand of the analysis */
     VEC(NameRange) ranges; /* a later one's ends may mention the names before it */
     VEC(Access) accesses;  /* in program order */
-    BlockAxis block[3];
-    const Access **axis_access; /* by param * PHB_MAX_RANK + axis: the access that made it a grid axis, or NULL */
-    int *grid_axis;             /* by the same: the ctx.block axis that it follows, or -1 */
+    SplitAxis axes[MAX_AXES];
+    const Access **axis_access; /* by param * PHB_MAX_RANK + axis: the access that made it follow an axis, or NULL */
+    int *follows;               /* by the same: the axis that it follows, or -1 */
 } Split;
 
 extern const char *const block_names[3], *const grid_names[3], *const super_names[3], *const supers_names[3];
@@ -61,19 +70,53 @@ extern const char *const block_names[3], *const grid_names[3], *const super_name
  * A form is an i64 value, a scalar or each element of a tile, as a Dim whose names may also be positions ("ctx.block.x", "origin(a, 0)"), which no
  * source name can be, and "%7" for a value that is no polynomial in these. */
 
-void affine_analyse(Split *split); /* numbers the kernel's values; fills forms, opaque, depends, accesses */
+void affine_analyse(Split *split); /* numbers the kernel's values; fills forms, opaque, depends, accesses, the loops among the axes */
+const Dim *axis_form(Split *split, int axis); /* ctx.block.axis, or the loop's variable */
 const Dim *form_name(Split *split, const char *name);
 const Dim *form_origin(Split *split, int param, int axis);
 const Dim *form_replace(Split *split, const Dim *form, const Dim *name, const Dim *by); /* NULL on overflow */
 bool form_mentions_extent(const Dim *form, const char *tensor, int axis);
 /* 0 <= rest < step in every assignment of the leaf, wherever in their ranges the names are. */
 bool form_within(Split *split, const Dim *rest, const Dim *step);
-/* extent(T, k) as the declared extent: what both readings call the whole axis. */
+/* extent(T, k) and whole(T, k) as the declared extent: what both readings call the whole axis. */
 const Dim *form_declared(Split *split, const Dim *form);
+/* A `for` whose step is a @cluster name, from 0 to a dim. */
+bool is_cluster_loop(Split *split, const IrOp *op);
+/* The axis that such a loop is; -1 for other ops, and for loops beyond the most that a kernel may have. */
+int loop_axis(Split *split, const IrOp *op);
+/* The innermost cluster loop around `op`, or NULL. */
+const IrOp *loop_around(Split *split, const IrOp *op);
+
+/* ---- cluster_loop.c: which loops run across super-tiles ---- */
+
+/* Bounds of loops name whole axes: whole(T, k) for each dim that is the extent of one. */
+void bounds_name_whole_axes(Split *split);
+void check_loops(Split *split);
+/* Chunks of what a loop stores are read by no other stage. */
+void check_chunks(Split *split);
+
+/* ---- cluster_check.c: outputs, the launch grid, the declared sets ---- */
+
+void check_outputs(Split *split);
+void check_search_dims(Split *split);
+void check_grid(Split *split);
+void check_requires(Split *split);
+
+/* ---- cluster_stage.c: the leaves ---- */
+
+void make_stages(Split *split);
 
 /* ---- cluster_value.c: what values may depend on; warns of stored values that change with the super-tile ---- */
 
 void check_values(Split *split);
+/* The comparison is between an offset along a split axis and the axis' extent: its index as in `follows`, else -1. */
+int edge_compared(Split *split, const IrOp *op);
+/* A dim in `form` that names a split axis, or NULL. */
+const Dim *split_dim_in(Split *split, const Dim *form, int *axis);
+/* The extent that a leaf's own region has along the tensor axis, its index as in `follows`. */
+const Dim *axis_extent(Split *split, int at);
+/* The next tensor axis that follows `axis`, from index `at` on, or -1. */
+int next_on_axis(const Split *split, int axis, int at);
 
 /* ---- cluster_mode.c ---- */
 
@@ -93,7 +136,9 @@ typedef struct Refusal {
 
 void refuse(Split *split, const Refusal *refusal);
 const char *form_text(Split *split, const Dim *form);            /* NULL where it is long or holds a value without a name */
-const char *own_offset(Split *split, int axis, const Dim *step); /* "ctx.block.x * BLOCK" */
+const char *own_offset(Split *split, int axis, const Dim *step); /* "ctx.block.x * BLOCK", "kt" */
+const char *axis_text(Split *split, int axis);                   /* "ctx.block.x", "kt" */
+const char *super_text(Split *split, int axis);                  /* "ctx.super.x", "the chunk at kt" */
 const char *split_dim_text(Split *split, const Dim *dim);
 const char *split_text(Split *split, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

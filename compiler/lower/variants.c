@@ -62,6 +62,17 @@ static void find_decided(Selection *s) {
             mark(signature, signature->require.items[i].cond, s->decided);
 }
 
+/* Super-tiles have the dim's extent along an axis. */
+static bool is_super_tile(const ClusterKernel *kernel, const SearchDim *dim) {
+    for (int axis = 0; axis < 3; axis++)
+        if (kernel->grid[axis].dim == dim)
+            return true;
+    for (int i = 0; i < kernel->loops.count; i++)
+        if (kernel->loops.items[i].dim == dim)
+            return true;
+    return false;
+}
+
 /* The others stay at their first value, which no tie would leave. */
 static void find_varying(const Selection *s, bool *varies) {
     const Signature *signature = &s->kernel->kernel->signature;
@@ -71,9 +82,8 @@ static void find_varying(const Selection *s, bool *varies) {
             mark(signature, s->shapes.items[i]->dims[k], varies);
     for (int i = 0; i < signature->require.count; i++)
         mark(signature, signature->require.items[i].cond, varies);
-    for (int axis = 0; axis < 3; axis++)
-        if (s->kernel->grid[axis].dim)
-            varies[s->kernel->grid[axis].dim - signature->search.items] = true;
+    for (int i = 0; i < signature->search.count; i++)
+        varies[i] |= is_super_tile(s->kernel, &signature->search.items[i]);
 }
 
 /* ---- the working set ---- */
@@ -166,11 +176,9 @@ static bool is_admissible(const Selection *s, const int64_t *values) {
     for (int i = 0; i < signature->require.count; i++)
         if (dim_evaluate(s->context, signature, signature->require.items[i].cond, values, &holds) && !holds)
             return false;
-    for (int axis = 0; axis < 3; axis++) {
-        const SearchDim *dim = s->kernel->grid[axis].dim;
-        if (dim && dim->cluster.items[0] % values[dim - signature->search.items] != 0)
+    for (int i = 0; i < signature->search.count; i++)
+        if (is_super_tile(s->kernel, &signature->search.items[i]) && signature->search.items[i].cluster.items[0] % values[i] != 0)
             return false;
-    }
     return true;
 }
 
@@ -226,7 +234,9 @@ static void select_kernel(Context *context, ClusterKernel *kernel) {
         diag_error(
             context->diag, signature->span, "no values under @autotune satisfy every @require of '%s' and divide its super-tiles", signature->name);
     for (int i = 0; i < s.best.count; i++) {
-        LeafVariant variant = {s.best.items[i].values, specialise(context, kernel->kernel, s.best.items[i].values)};
+        LeafVariant variant = {s.best.items[i].values, NEW_ARRAY(context->arena, IrKernel *, kernel->stages.count)};
+        for (int stage = 0; stage < kernel->stages.count; stage++)
+            variant.stages[stage] = specialise(context, kernel->stages.items[stage].kernel, variant.values);
         vec_push(context->arena, &kernel->variants, variant);
     }
 }

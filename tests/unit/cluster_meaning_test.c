@@ -280,7 +280,7 @@ static void bind_super_tile(Leaf *leaf, const ClusterKernel *kernel, const int64
         View *view = &leaf->views[i];
         const ClusterTensor *tensor = &kernel->tensors.items[i];
         for (int k = 0; k < 2; k++) {
-            int axis = tensor->axes[k].grid_axis;
+            int axis = tensor->axes[k].index;
             if (tensor->axes[k].kind != PHB_AXIS_GRID)
                 continue;
             view->origin[k] = leaf->super[axis] * sizes[axis];
@@ -340,7 +340,7 @@ static bool compare_readings(const char *text) {
         ck_assert_int_lt(values_number(leaf.kernel->body), 512);
         bind_views(&leaf, node, dims);
         run_leaf(&leaf);
-        leaf.kernel = specialise(&f.context, kernel->kernel, first.values);
+        leaf.kernel = specialise(&f.context, kernel->stages.items[0].kernel, first.values);
         values_number(leaf.kernel->body);
         run_cluster(&leaf, kernel, cluster, dims);
         memcpy(leaf.dims, dims, sizeof leaf.dims);

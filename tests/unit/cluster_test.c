@@ -106,9 +106,9 @@ static const SplitCase split_cases[] = {
         "    read t: i64[0 :+ 8]\n", NULL},
     /* but not through arithmetic */
     {VECTORS, OFFSET "    %3 = const 2 : i64\n    %4 = div %2, %3 : i64\n    %5 = load %a[%4 :+ B] : tile<f32>[B]\n    store %c[%2 :+ B] = %5\n",
-        NULL, "the access to axis 0 of 'a' is none of grid, whole and halo"},
+        NULL, "the access to axis 0 of 'a' is none of grid, loop, halo and whole"},
     {VECTORS, OFFSET "    %3 = mul %2, %0 : i64\n    %4 = load %a[%3 :+ B] : tile<f32>[B]\n    store %c[%2 :+ B] = %4\n", NULL,
-        "the access to axis 0 of 'a' is none of grid, whole and halo"},
+        "the access to axis 0 of 'a' is none of grid, loop, halo and whole"},
     {VECTORS, "    %0 = const 1.0 : f32\n    %1 = broadcast %0 : tile<f32>[B]\n    %2 = const 0 : i64\n    store %c[%2 :+ B] = %1\n", NULL,
         "no store is indexed by 'ctx.block.x'"},
     /* sum with the origin, comparison with either edge */
@@ -163,7 +163,7 @@ static const SplitCase split_cases[] = {
         OFFSET
         "    %3 = const 0 : i64\n    %4 = const 1 : i64\n    %5 = for %3, %1, %4, %2 : i64\n    do %6: i64, %7: i64 {\n        yield %7\n    }\n"
         "    %8 = load %a[%5 :+ B] : tile<f32>[B]\n    store %c[%2 :+ B] = %8\n",
-        NULL, "the access to axis 0 of 'a' is none of grid, whole and halo"},
+        NULL, "the access to axis 0 of 'a' is none of grid, loop, halo and whole"},
     /* conditions and bounds are values too */
     {VECTORS,
         OFFSET "    %3 = load %a[%2 :+ B] : tile<f32>[B]\n    %4 = const 40 : i64\n    %5 = lt %2, %4 : bool\n    if %5\n    then {\n"
@@ -186,9 +186,22 @@ static const SplitCase split_cases[] = {
         "    %3 = iota : tile<i32>[B]\n    %4 = convert %3 : tile<i64>[B]\n    %5 = broadcast %2 : tile<i64>[B]\n    %6 = add %4, %5 : tile<i64>[B]\n"
         "    store %p[%2 :+ B] = %6\n    %7 = load %a[%2 :+ B] : tile<f32>[B]\n    store %c[%2 :+ B] = %7\n",
         NULL, "a value depends on 'ctx.block.x' other than by a sum with 'origin'"},
-    /* cluster loops are to come */
-    {MATRIX "    search S leaf [8] cluster [64]\n", LOOP("dim K", "dim S") "        store %m[%2 :+ B, %9] = %7\n" END, NULL,
-        "cluster loops are not supported yet"},
+    /* a cluster loop: chunks of what it stores */
+    {MATRIX "    search S leaf [8] cluster [64]\n",
+        LOOP("dim K", "dim S") "        %10 = broadcast %7 : tile<f32>[B, S]\n        store %m[%2 :+ B, %9 :+ S] = %10\n" END,
+        "    write m: f32[ctx.super.x * B :+ B, chunk 0 * S :+ S]\n"
+        "    stage 0, once: read a, write c\n"
+        "    stage 1, each chunk of loop 0: read a, write m\n",
+        NULL},
+    /* from elsewhere than 0, or to what is no dim, it is the leaf's */
+    {MATRIX "    search S leaf [8] cluster [64]\n",
+        LOOP("dim K", "dim S") "        %10 = add %9, %n : i64\n        store %m[%2 :+ B, %10] = %7\n" END, NULL,
+        "'m' is accessed at two super-tile coordinates"},
+    {MATRIX "    search S leaf [8] cluster [64]\n", LOOP("add %3, %n", "dim S") "        store %m[%2 :+ B, %9] = %7\n" END, NULL,
+        "'S' under @cluster splits no axis"},
+    /* one that indexes nothing, and another bound than the tensor's extent */
+    {MATRIX "    search S leaf [8] cluster [64]\n    dim L\n", LOOP("dim L", "dim S") "        store %m[%2 :+ B, %9] = %7\n" END, NULL,
+        "splits axis 1 of 'm', of extent 'K', and an axis of extent 'L'"},
 };
 
 START_TEST(test_split) {
@@ -308,7 +321,7 @@ START_TEST(test_variants) {
             sprintf(found + strlen(found), "%s%lld", j ? "," : "", (long long)variant->values[j]);
         strcat(found, ";");
         const IrOp *at = NULL;
-        ck_assert_ptr_null(ir_verify_kernel(&c.context, variant->kernel, &at));
+        ck_assert_ptr_null(ir_verify_kernel(&c.context, variant->stages[0], &at));
     }
     ck_assert_str_eq(found, test->expected ? test->expected : "");
     compilation_close(&c);

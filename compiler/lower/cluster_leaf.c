@@ -1,0 +1,344 @@
+/* A stage's kernel: the part's ops as they are, but for positions, which count from the super-tile's start; before them what the part needs of earlier
+ * ones, after them what later ones need. */
+#include "compiler/lower/stage.h"
+
+typedef struct Leaf {
+    Staging *staging;
+    Split *split;
+    int part;
+    int axis; /* the loop's, or -1 */
+    IrKernel *kernel;
+    IrBlock *block;   /* where ops go */
+    IrValue **copies; /* by IrValue.id of the whole kernel */
+    IrValue *cta;     /* this CTA's number in the leaf's grid */
+} Leaf;
+
+static const Type *i64_type(const Leaf *leaf) {
+    return type_scalar(leaf->split->context->types, PHB_I64);
+}
+
+static IrValue *number(Leaf *leaf, Span span, int64_t value) {
+    return ir_const_bits(leaf->split->context, leaf->block, span, i64_type(leaf), (uint64_t)value);
+}
+
+static IrValue *binary(Leaf *leaf, OpKind kind, Span span, IrValue *a, IrValue *b) {
+    return ir_value(leaf->split->context, leaf->block, kind, span, a->type, a, b);
+}
+
+static IrValue *position(Leaf *leaf, OpKind kind, Span span, IrValue *tensor, int axis) {
+    IrValue *value = ir_value(leaf->split->context, leaf->block, kind, span, i64_type(leaf), tensor, NULL);
+    value->def->axis = axis;
+    return value;
+}
+
+static IrValue *dim_value(Leaf *leaf, Span span, const Dim *dim) {
+    IrValue *value = ir_value(leaf->split->context, leaf->block, OP_DIM, span, i64_type(leaf), NULL, NULL);
+    value->def->dim = dim;
+    return value;
+}
+
+/* ---- the signature ---- */
+
+/* CTAs of the grid, over dims of the whole problem: the extent of states. */
+static const Dim *grid_size(Split *split) {
+    const Dim *size = dim_int(split->context->dims, 1);
+    for (int axis = 0; axis < FIRST_LOOP; axis++) {
+        const GridAxis *grid = &split->kernel->signature.grid[axis];
+        const Dim *next = grid->counts.count ? dim_op(split->context->dims, PHB_EXPR_MUL, size, form_declared(split, grid->counts.items[0])) : size;
+        size = next ? next : size;
+    }
+    return size;
+}
+
+static const char *free_name(Split *split, const Signature *signature, int state) {
+    const char *name = intern_cstr(split->context->interner, arena_printf(split->context->arena, "state_%d", state));
+    while (signature_param(signature, name) >= 0)
+        name = intern_cstr(split->context->interner, arena_printf(split->context->arena, "%s_", name));
+    return name;
+}
+
+static void add_states(Split *split, Signature *signature) {
+    Context *context = split->context;
+    const Dim *ctas = grid_size(split);
+    for (int i = 0; i < split->result->states.count; i++) {
+        const Type *type = split->result->states.items[i].type;
+        const Dim *dims[3] = {ctas, dim_int(context->dims, 1), dim_int(context->dims, 1)};
+        for (int k = 0; k < type->rank; k++)
+            dims[3 - type->rank + k] = type->dims[k];
+        Param param = {free_name(split, signature, i), signature->span, type_shaped(context->types, TYPE_TENSOR, type->scalar, 3, dims)};
+        vec_push(context->arena, &signature->params, param);
+    }
+}
+
+static void start_kernel(Leaf *leaf) {
+    Context *context = leaf->split->context;
+    const Signature *source = &leaf->split->kernel->signature;
+    IrKernel *kernel = NEW(context->arena, IrKernel);
+    kernel->signature = *source;
+    kernel->signature.params.items = NULL;
+    kernel->signature.params.count = kernel->signature.params.capacity = 0;
+    for (int i = 0; i < source->params.count; i++)
+        vec_push(context->arena, &kernel->signature.params, source->params.items[i]);
+    add_states(leaf->split, &kernel->signature);
+    kernel->body = ir_block_new(context, NULL);
+    for (int i = 0; i < kernel->signature.params.count; i++) {
+        const Param *param = &kernel->signature.params.items[i];
+        IrValue *value = ir_block_arg(context, kernel->body, param->type, param->name);
+        if (i < source->params.count)
+            leaf->copies[leaf->split->kernel->body->args.items[i]->id] = value;
+    }
+    leaf->kernel = kernel;
+    leaf->block = kernel->body;
+}
+
+/* ---- ops ---- */
+
+static IrValue *bring(Leaf *leaf, const IrValue *value);
+
+/* The tensor axis is walked by a cluster loop, and this is none of its stages: all of it counts, from 0. */
+static bool is_out_of_stage(const Leaf *leaf, const IrValue *tensor, int axis) {
+    int follows = leaf->split->follows[tensor->index * PHB_MAX_RANK + axis];
+    return follows >= FIRST_LOOP && follows != leaf->axis;
+}
+
+static IrValue *copy_position(Leaf *leaf, const IrOp *op) {
+    IrValue *tensor = bring(leaf, op->operands.items[0]);
+    bool is_whole = op->kind == OP_WHOLE || is_out_of_stage(leaf, op->operands.items[0], op->axis);
+    if (op->kind == OP_ORIGIN && is_whole)
+        return number(leaf, op->span, 0);
+    return position(leaf, is_whole ? OP_WHOLE : op->kind, op->span, tensor, op->axis);
+}
+
+typedef struct Edge {
+    const char *name; /* of the dim */
+    const Dim *extent;
+} Edge;
+
+static const Dim *edge_lookup(void *closure, const char *name) {
+    const Edge *edge = closure;
+    return name == edge->name ? edge->extent : NULL;
+}
+
+/* `value` with the super-tile's extent for the dim's name, which may stand for more axes than one. */
+static IrValue *with_extent(Leaf *leaf, const IrValue *value, Edge *edge) {
+    Split *split = leaf->split;
+    const IrOp *op = value->def;
+    const Dim *form = split->forms[value->id];
+    if (!op || !form || !dim_mentions(form, edge->name))
+        return bring(leaf, value);
+    if (op->kind == OP_DIM)
+        return dim_value(leaf, op->span, dim_substitute(split->context->dims, op->dim, edge_lookup, edge));
+    IrValue **operands = NEW_ARRAY(split->context->arena, IrValue *, op->operands.count);
+    for (int i = 0; i < op->operands.count; i++)
+        operands[i] = with_extent(leaf, op->operands.items[i], edge);
+    return ir_append(split->context, leaf->block, op->kind, op->span, operands, op->operands.count, &value->type, 1)->results.items[0];
+}
+
+static void copy_block(Leaf *leaf, const IrBlock *source, IrBlock *block);
+
+static IrOp *append_copy(Leaf *leaf, const IrOp *source, IrValue *const *operands) {
+    Context *context = leaf->split->context;
+    const Type **types = NEW_ARRAY(context->arena, const Type *, source->results.count + 1);
+    for (int i = 0; i < source->results.count; i++)
+        types[i] = source->results.items[i]->type;
+    IrOp *op = ir_append(context, leaf->block, source->kind, source->span, operands, source->operands.count, types, source->results.count);
+    op->bits = source->bits;
+    op->axis = source->axis;
+    op->dim = source->dim;
+    for (int k = 0; k < PHB_MAX_RANK; k++)
+        op->extent[k] = source->extent[k];
+    for (int i = 0; i < source->regions.count; i++)
+        copy_block(leaf, source->regions.items[i], ir_region_new(context, op));
+    for (int i = 0; i < source->results.count; i++)
+        leaf->copies[source->results.items[i]->id] = op->results.items[i];
+    return op;
+}
+
+static void copy_op(Leaf *leaf, const IrOp *source) {
+    Split *split = leaf->split;
+    if (source->kind == OP_EXTENT || source->kind == OP_ORIGIN || source->kind == OP_WHOLE) {
+        leaf->copies[source->results.items[0]->id] = copy_position(leaf, source);
+        return;
+    }
+    int compared = edge_compared(split, source);
+    const Dim *declared = compared < 0 ? NULL : split->kernel->signature.params.items[compared / PHB_MAX_RANK].type->dims[compared % PHB_MAX_RANK];
+    Edge edge = {NULL, NULL};
+    if (declared && declared->kind == PHB_EXPR_DIM)
+        edge = (Edge){declared->name, axis_extent(split, compared)};
+    IrValue **operands = NEW_ARRAY(split->context->arena, IrValue *, source->operands.count + 1);
+    for (int i = 0; i < source->operands.count; i++)
+        operands[i] = edge.name ? with_extent(leaf, source->operands.items[i], &edge) : bring(leaf, source->operands.items[i]);
+    append_copy(leaf, source, operands);
+}
+
+static void copy_block(Leaf *leaf, const IrBlock *source, IrBlock *block) {
+    IrBlock *outer = leaf->block;
+    leaf->block = block;
+    for (int i = 0; i < source->args.count; i++) {
+        const IrValue *arg = source->args.items[i];
+        leaf->copies[arg->id] = ir_block_arg(leaf->split->context, block, arg->type, NULL);
+    }
+    for (const IrOp *op = source->first; op; op = op->next)
+        copy_op(leaf, op);
+    leaf->block = outer;
+}
+
+/* ---- homes ---- */
+
+static IrValue *cta_number(Leaf *leaf, Span span) {
+    if (leaf->cta)
+        return leaf->cta;
+    const Signature *signature = &leaf->kernel->signature;
+    for (int axis = FIRST_LOOP - 1; axis >= 0; axis--) {
+        if (signature->grid[axis].counts.count == 0)
+            continue;
+        IrValue *block = position(leaf, OP_BLOCK, span, NULL, axis);
+        IrValue *before = leaf->cta ? binary(leaf, OP_MUL, span, leaf->cta, position(leaf, OP_GRID, span, NULL, axis)) : NULL;
+        leaf->cta = before ? binary(leaf, OP_ADD, span, before, block) : block;
+    }
+    if (!leaf->cta)
+        leaf->cta = number(leaf, span, 0);
+    return leaf->cta;
+}
+
+/* The slice of a home: operands of the access but for the value, and its extents. */
+typedef struct HomeSlice {
+    IrValue *operands[2 + PHB_MAX_RANK];
+    int count;
+    const Dim *extent[PHB_MAX_RANK];
+    const Type *type; /* of the value in memory */
+} HomeSlice;
+
+static HomeSlice home_slice(Leaf *leaf, int index, const Type *type, Span span) {
+    Context *context = leaf->split->context;
+    const Home *home = &leaf->staging->homes.items[index];
+    HomeSlice slice = {.type = type};
+    if (home->store) {
+        for (int i = 0; i < home->store->operands.count - 1; i++)
+            slice.operands[slice.count++] = bring(leaf, home->store->operands.items[i]);
+        for (int k = 0; k < PHB_MAX_RANK; k++)
+            slice.extent[k] = home->store->extent[k];
+        return slice;
+    }
+    IrValue *zero = number(leaf, span, 0);
+    slice.operands[0] = leaf->kernel->body->args.items[leaf->split->kernel->signature.params.count + home->state];
+    slice.operands[1] = cta_number(leaf, span);
+    slice.operands[2] = slice.operands[3] = zero;
+    slice.count = 4;
+    for (int k = 0; k < type->rank; k++)
+        slice.extent[3 - type->rank + k] = type->dims[k];
+    if (type->rank == 1) {
+        const Dim *dims[2] = {dim_int(context->dims, 1), type->dims[0]};
+        slice.type = type_shaped(context->types, TYPE_TILE, type->scalar, 2, dims);
+    }
+    return slice;
+}
+
+static IrValue *reshaped(Leaf *leaf, IrValue *value, const Type *type, Span span) {
+    return value->type == type ? value : ir_value(leaf->split->context, leaf->block, OP_RESHAPE, span, type, value, NULL);
+}
+
+static IrValue *load_home(Leaf *leaf, int home, const Type *type, Span span) {
+    HomeSlice slice = home_slice(leaf, home, type, span);
+    IrOp *load = ir_append(leaf->split->context, leaf->block, OP_LOAD, span, slice.operands, slice.count, &slice.type, 1);
+    for (int k = 0; k < PHB_MAX_RANK; k++)
+        load->extent[k] = slice.extent[k];
+    return reshaped(leaf, load->results.items[0], type, span);
+}
+
+static void store_home(Leaf *leaf, int home, IrValue *value, Span span) {
+    HomeSlice slice = home_slice(leaf, home, value->type, span);
+    slice.operands[slice.count++] = reshaped(leaf, value, slice.type, span);
+    IrOp *store = ir_append(leaf->split->context, leaf->block, OP_STORE, span, slice.operands, slice.count, NULL, 0);
+    for (int k = 0; k < PHB_MAX_RANK; k++)
+        store->extent[k] = slice.extent[k];
+}
+
+static bool is_home(const Leaf *leaf, const IrOp *store) {
+    for (int i = 0; i < leaf->staging->homes.count; i++)
+        if (leaf->staging->homes.items[i].store == store)
+            return true;
+    return false;
+}
+
+/* ---- what a part needs ---- */
+
+/* The value in this stage: loaded from its home, or computed again. */
+static IrValue *bring(Leaf *leaf, const IrValue *value) {
+    if (leaf->copies[value->id])
+        return leaf->copies[value->id];
+    int home = leaf->staging->home[value->id];
+    if (home >= 0)
+        leaf->copies[value->id] = load_home(leaf, home, value->type, value->def->span);
+    else
+        copy_op(leaf, value->def);
+    return leaf->copies[value->id];
+}
+
+/* Before the part stores anything. */
+static void bring_operands(Leaf *leaf, const IrOp *op) {
+    for (int i = 0; i < op->operands.count; i++) {
+        const IrValue *value = op->operands.items[i];
+        if (value->def && !value->def->parent->owner && leaf->staging->part_of[value->id] != leaf->part)
+            bring(leaf, value);
+    }
+    for (int i = 0; i < op->regions.count; i++)
+        for (const IrOp *inner = op->regions.items[i]->first; inner; inner = inner->next)
+            bring_operands(leaf, inner);
+}
+
+/* ---- parts ---- */
+
+static void run_straight(Leaf *leaf, const Part *part, const SavedList *saved) {
+    for (const IrOp *op = part->first; op != part->end; op = op->next)
+        bring_operands(leaf, op);
+    for (int i = 0; i < saved->count; i++)
+        if (saved->items[i].value->def && leaf->staging->part_of[saved->items[i].value->id] != leaf->part)
+            bring(leaf, saved->items[i].value);
+    for (const IrOp *op = part->first; op != part->end; op = op->next)
+        if (!is_home(leaf, op) && op->kind != OP_RETURN)
+            copy_op(leaf, op);
+    for (int i = 0; i < saved->count; i++)
+        store_home(leaf, saved->items[i].home, bring(leaf, saved->items[i].value), leaf->kernel->signature.span);
+}
+
+/* The extent of the chunk at hand. */
+static IrValue *chunk_extent(Leaf *leaf, const IrOp *loop) {
+    const Split *split = leaf->split;
+    for (int i = 0; i < split->accesses.count; i++) {
+        const Access *access = &split->accesses.items[i];
+        for (int k = 0; loop_around(leaf->split, access->op) == loop && k < access->op->operands.items[0]->type->rank; k++)
+            if (split->follows[access->param * PHB_MAX_RANK + k] == leaf->axis)
+                return dim_value(leaf, loop->span, axis_extent(leaf->split, access->param * PHB_MAX_RANK + k));
+    }
+    return dim_value(leaf, loop->span, split->axes[leaf->axis].extent);
+}
+
+static void run_loop(Leaf *leaf, const Part *part) {
+    const IrOp *loop = part->first;
+    for (const IrOp *op = loop->regions.items[0]->first; op; op = op->next)
+        bring_operands(leaf, op);
+    IrValue **operands = NEW_ARRAY(leaf->split->context->arena, IrValue *, loop->operands.count);
+    operands[0] = number(leaf, loop->span, 0);
+    operands[1] = chunk_extent(leaf, loop);
+    operands[2] = dim_value(leaf, loop->span, leaf->split->axes[leaf->axis].step);
+    for (int i = 0; i < loop->results.count; i++)
+        operands[3 + i] = load_home(leaf, part->homes[i], loop->results.items[i]->type, loop->span);
+    const IrOp *copy = append_copy(leaf, loop, operands);
+    for (int i = 0; i < loop->results.count; i++)
+        store_home(leaf, part->homes[i], copy->results.items[i], loop->span);
+}
+
+IrKernel *leaf_make(Staging *staging, int part, const SavedList *saved) {
+    Context *context = staging->split->context;
+    const Part *at = &staging->parts.items[part];
+    Leaf leaf = {.staging = staging, .split = staging->split, .part = part, .axis = at->is_loop ? loop_axis(staging->split, at->first) : -1};
+    leaf.copies = NEW_ARRAY(context->arena, IrValue *, staging->split->value_count + 1);
+    start_kernel(&leaf);
+    if (at->is_loop)
+        run_loop(&leaf, at);
+    else
+        run_straight(&leaf, at, saved);
+    ir_append(context, leaf.block, OP_RETURN, (Span){0}, NULL, 0, NULL, 0);
+    return leaf.kernel;
+}
