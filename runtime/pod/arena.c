@@ -7,14 +7,14 @@ int64_t arena_bytes(const Plan *plan) {
 }
 
 void arena_init(Arena *arena, const Plan *plan, void *base) {
-    int tensors = plan->problem->kernel->tensor_count;
+    int operands = plan->problem->operand_count;
     arena->base = base;
     arena->plan = plan;
-    arena->offsets = new_zeroed((size_t)tensors, sizeof *arena->offsets);
+    arena->offsets = new_zeroed((size_t)operands, sizeof *arena->offsets);
     int64_t offset = 0;
-    for (int t = 0; t < tensors; t++) {
+    for (int t = 0; t < operands; t++) {
         arena->offsets[t] = offset;
-        offset += plan->slots[t] * plan->problem->tensors[t].bytes;
+        offset += plan->slots[t] * plan->problem->operands[t].bytes;
     }
 }
 
@@ -23,6 +23,6 @@ void arena_fini(Arena *arena) {
     arena->offsets = NULL;
 }
 
-void *arena_slot(const Arena *arena, int tensor, int64_t slot) {
-    return arena->base + arena->offsets[tensor] + slot * arena->plan->problem->tensors[tensor].bytes;
+void *arena_slot(const Arena *arena, int operand, int64_t slot) {
+    return arena->base + arena->offsets[operand] + slot * arena->plan->problem->operands[operand].bytes;
 }

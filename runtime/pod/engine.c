@@ -8,10 +8,10 @@ typedef enum UseState { USE_WAITING, USE_LOADING, USE_READY, USE_RELEASED } UseS
 
 typedef enum ComputeState { COMPUTE_WAITING, COMPUTE_RUNNING, COMPUTE_DONE } ComputeState;
 
-/* One unit in flight. */
+/* One step in flight. */
 typedef struct Entry {
-    UnitCode code;
-    UseState *states; /* as PhbKernel.tensors */
+    StepCode code;
+    UseState *states; /* as Problem.operands */
     ComputeState compute;
     int stores_left;
     int range; /* index into Engine.ranges */
@@ -19,22 +19,25 @@ typedef struct Entry {
 
 typedef struct Slot {
     int64_t released; /* uses that have been given back */
+    int64_t ending;   /* so many uses there are with the last one of the tile in its unit; 0: that one has not been given back */
     int64_t ready;    /* the use whose tile is there, or -1 */
     bool full;        /* holds a tile, as far as the accounting goes */
 } Slot;
 
 typedef struct Range {
     UnitRange units;
-    int64_t admitted, done;
+    int64_t admitted; /* units whose last step is in flight, or was */
+    int64_t step;     /* the next one of the unit after those */
+    int64_t done;     /* units */
 } Range;
 
 struct Engine {
     const Plan *plan;
     Unroll *unroll;
-    int tensors, window;
-    Entry *entries; /* a ring: units in flight are head .. head + live - 1, in the order they were given */
+    int operands, window;
+    Entry *entries; /* a ring: steps in flight are head .. head + live - 1, in the order they were given */
     int head, live;
-    Slot *slots; /* of all tensors */
+    Slot *slots; /* of all operands */
     int64_t *first_slot;
     Range ranges[ENGINE_MAX_RANGES]; /* a ring */
     int first_range, range_count;
@@ -45,30 +48,30 @@ struct Engine {
     int action_count, action_capacity;
 };
 
-/* Instructions of an entry: COMPUTE, then LOAD and STORE of each tensor. */
-static uint32_t instructions_per_entry(int tensors) {
-    return 1 + 2 * (uint32_t)tensors;
+/* Instructions of an entry: COMPUTE, then LOAD and STORE of each operand. */
+static uint32_t instructions_per_entry(int operands) {
+    return 1 + 2 * (uint32_t)operands;
 }
 
 uint32_t engine_instructions(const Plan *plan) {
-    return (uint32_t)plan->window * instructions_per_entry(plan->problem->kernel->tensor_count);
+    return (uint32_t)plan->window * instructions_per_entry(plan->problem->operand_count);
 }
 
 Engine *engine_new(const Plan *plan) {
-    int tensors = plan->problem->kernel->tensor_count;
+    int operands = plan->problem->operand_count;
     Engine *engine = new_zeroed(1, sizeof *engine);
     engine->plan = plan;
     engine->unroll = unroll_new(plan);
-    engine->tensors = tensors;
+    engine->operands = operands;
     engine->window = plan->window;
     engine->entries = new_zeroed((size_t)plan->window, sizeof *engine->entries);
     for (int e = 0; e < plan->window; e++) {
-        engine->entries[e].code.uses = new_zeroed((size_t)tensors, sizeof(TileUse));
-        engine->entries[e].states = new_zeroed((size_t)tensors, sizeof(UseState));
+        engine->entries[e].code.uses = new_zeroed((size_t)operands, sizeof(TileUse));
+        engine->entries[e].states = new_zeroed((size_t)operands, sizeof(UseState));
     }
-    engine->first_slot = new_zeroed((size_t)tensors, sizeof(int64_t));
+    engine->first_slot = new_zeroed((size_t)operands, sizeof(int64_t));
     int64_t slots = 0;
-    for (int t = 0; t < tensors; t++) {
+    for (int t = 0; t < operands; t++) {
         engine->first_slot[t] = slots;
         slots += plan->slots[t];
     }
@@ -99,12 +102,12 @@ static Entry *entry_at(Engine *engine, int place) {
     return &engine->entries[(engine->head + place) % engine->window];
 }
 
-static Slot *slot_of(Engine *engine, const Entry *entry, int tensor) {
-    return &engine->slots[engine->first_slot[tensor] + entry->code.uses[tensor].slot];
+static Slot *slot_of(Engine *engine, const Entry *entry, int operand) {
+    return &engine->slots[engine->first_slot[operand] + entry->code.uses[operand].slot];
 }
 
-static const TensorTiles *tiles_of(const Engine *engine, int tensor) {
-    return &engine->plan->problem->tensors[tensor];
+static int64_t tile_bytes_of(const Engine *engine, int operand) {
+    return engine->plan->problem->operands[operand].bytes;
 }
 
 /* ---- actions ---- */
@@ -116,42 +119,47 @@ static EngineAction *act(Engine *engine, EngineActionKind kind) {
     return action;
 }
 
-static void issue(Engine *engine, EngineActionKind kind, const Entry *entry, int tensor) {
+static void issue(Engine *engine, EngineActionKind kind, const Entry *entry, int operand) {
     EngineAction *action = act(engine, kind);
     action->entry = (int)(entry - engine->entries);
-    action->tensor = tensor;
+    action->operand = operand;
     action->code = &entry->code;
-    uint32_t base = (uint32_t)action->entry * instructions_per_entry(engine->tensors);
-    uint32_t offset = kind == ENGINE_COMPUTE ? 0 : kind == ENGINE_LOAD ? 1 + 2 * (uint32_t)tensor : 2 + 2 * (uint32_t)tensor;
+    uint32_t base = (uint32_t)action->entry * instructions_per_entry(engine->operands);
+    uint32_t offset = kind == ENGINE_COMPUTE ? 0 : kind == ENGINE_LOAD ? 1 + 2 * (uint32_t)operand : 2 + 2 * (uint32_t)operand;
     action->instruction = base + offset;
     engine->in_flight++;
 }
 
 /* ---- what the end of an instruction means ---- */
 
-static void release(Engine *engine, Entry *entry, int tensor) {
-    Slot *slot = slot_of(engine, entry, tensor);
-    entry->states[tensor] = USE_RELEASED;
+/* The tile goes with its last use, unless it is kept for later units. */
+static void release(Engine *engine, Entry *entry, int operand) {
+    Slot *slot = slot_of(engine, entry, operand);
+    entry->states[operand] = USE_RELEASED;
     slot->released++;
-    if (engine->plan->kept[tensor])
+    if (entry->code.uses[operand].how.last)
+        slot->ending = entry->code.uses[operand].number + 1;
+    if (engine->plan->kept[operand] || slot->ending != slot->released)
         return;
+    slot->ending = 0;
     slot->full = false;
     slot->ready = -1;
-    engine->bytes -= tiles_of(engine, tensor)->bytes;
+    engine->bytes -= tile_bytes_of(engine, operand);
 }
 
 static void compute_ended(Engine *engine, Entry *entry) {
     entry->compute = COMPUTE_DONE;
-    for (int t = 0; t < engine->tensors; t++) {
-        if (tiles_of(engine, t)->store)
+    for (int t = 0; t < engine->operands; t++) {
+        StepUse how = entry->code.uses[t].how;
+        if (how.used && how.store)
             issue(engine, ENGINE_STORE, entry, t);
-        else
+        else if (how.used)
             release(engine, entry, t);
     }
 }
 
 static void instruction_ended(Engine *engine, uint32_t instruction, bool well) {
-    uint32_t per_entry = instructions_per_entry(engine->tensors);
+    uint32_t per_entry = instructions_per_entry(engine->operands);
     Entry *entry = &engine->entries[instruction / per_entry];
     uint32_t offset = instruction % per_entry;
     engine->in_flight--;
@@ -159,13 +167,13 @@ static void instruction_ended(Engine *engine, uint32_t instruction, bool well) {
         engine->broken = true;
     if (engine->broken || engine->stopped)
         return;
-    int tensor = (int)(offset - 1) / 2;
+    int operand = (int)(offset - 1) / 2;
     if (offset == 0) {
         compute_ended(engine, entry);
     } else if (offset % 2 == 1) {
-        slot_of(engine, entry, tensor)->ready = entry->code.uses[tensor].number;
+        slot_of(engine, entry, operand)->ready = entry->code.uses[operand].number;
     } else {
-        release(engine, entry, tensor);
+        release(engine, entry, operand);
         entry->stores_left--;
     }
 }
@@ -173,36 +181,43 @@ static void instruction_ended(Engine *engine, uint32_t instruction, bool well) {
 /* ---- what can go on ---- */
 
 /* A fresh use takes its slot when all earlier uses have been given back. */
-static void take_slot(Engine *engine, Entry *entry, int tensor, Slot *slot) {
-    const TensorTiles *tiles = tiles_of(engine, tensor);
+static void take_slot(Engine *engine, Entry *entry, int operand, Slot *slot) {
     if (!slot->full)
-        engine->bytes += tiles->bytes;
+        engine->bytes += tile_bytes_of(engine, operand);
     slot->full = true;
     slot->ready = -1;
-    if (tiles->load) {
-        entry->states[tensor] = USE_LOADING;
-        issue(engine, ENGINE_LOAD, entry, tensor);
+    if (entry->code.uses[operand].how.load) {
+        entry->states[operand] = USE_LOADING;
+        issue(engine, ENGINE_LOAD, entry, operand);
     } else {
-        slot->ready = entry->code.uses[tensor].number;
-        entry->states[tensor] = USE_READY;
+        slot->ready = entry->code.uses[operand].number;
+        entry->states[operand] = USE_READY;
     }
 }
 
-static bool advance_use(Engine *engine, Entry *entry, int tensor) {
-    const TileUse *use = &entry->code.uses[tensor];
-    Slot *slot = slot_of(engine, entry, tensor);
-    if (entry->states[tensor] == USE_WAITING && use->made == use->number && slot->released == use->number)
-        take_slot(engine, entry, tensor, slot);
-    if (entry->states[tensor] < USE_READY && slot->ready == use->made)
-        entry->states[tensor] = USE_READY;
-    return entry->states[tensor] == USE_READY;
+static bool advance_use(Engine *engine, Entry *entry, int operand) {
+    const TileUse *use = &entry->code.uses[operand];
+    if (!use->how.used)
+        return true;
+    Slot *slot = slot_of(engine, entry, operand);
+    if (entry->states[operand] == USE_WAITING && use->made == use->number && slot->released == use->number)
+        take_slot(engine, entry, operand, slot);
+    if (entry->states[operand] < USE_READY && slot->ready == use->made)
+        entry->states[operand] = USE_READY;
+    return entry->states[operand] == USE_READY;
 }
 
-static void advance_entry(Engine *engine, Entry *entry) {
+/* The steps of a unit compute in their order, and follow one another in the window. */
+static bool step_before_computed(Engine *engine, int place) {
+    return place == 0 || entry_at(engine, place)->code.step.number == 0 || entry_at(engine, place - 1)->compute == COMPUTE_DONE;
+}
+
+static void advance_entry(Engine *engine, int place) {
+    Entry *entry = entry_at(engine, place);
     if (entry->compute != COMPUTE_WAITING)
         return;
-    bool ready = true;
-    for (int t = 0; t < engine->tensors; t++)
+    bool ready = step_before_computed(engine, place);
+    for (int t = 0; t < engine->operands; t++)
         ready &= advance_use(engine, entry, t);
     if (!ready)
         return;
@@ -210,36 +225,46 @@ static void advance_entry(Engine *engine, Entry *entry) {
     issue(engine, ENGINE_COMPUTE, entry, -1);
 }
 
+static void admit_step(Engine *engine, int range) {
+    Entry *entry = entry_at(engine, engine->live++);
+    Range *from = &engine->ranges[range];
+    unroll_step(engine->unroll, from->units.first + from->admitted * from->units.step, from->step, &entry->code);
+    if (++from->step == engine->plan->problem->steps) {
+        from->step = 0;
+        from->admitted++;
+    }
+    entry->compute = COMPUTE_WAITING;
+    entry->range = range;
+    entry->stores_left = 0;
+    for (int t = 0; t < engine->operands; t++) {
+        entry->states[t] = USE_WAITING;
+        entry->stores_left += entry->code.uses[t].how.used && entry->code.uses[t].how.store;
+    }
+}
+
 static bool admit(Engine *engine) {
     if (engine->live == engine->window)
         return false;
     for (int r = 0; r < engine->range_count; r++) {
         int index = (engine->first_range + r) % ENGINE_MAX_RANGES;
-        Range *range = &engine->ranges[index];
-        if (range->admitted == range->units.count)
+        if (engine->ranges[index].admitted == engine->ranges[index].units.count)
             continue;
-        Entry *entry = entry_at(engine, engine->live++);
-        unroll_unit(engine->unroll, range->units.first + range->admitted++ * range->units.step, &entry->code);
-        entry->compute = COMPUTE_WAITING;
-        entry->range = index;
-        entry->stores_left = 0;
-        for (int t = 0; t < engine->tensors; t++) {
-            entry->states[t] = USE_WAITING;
-            entry->stores_left += tiles_of(engine, t)->store;
-        }
+        admit_step(engine, index);
         return true;
     }
     return false;
 }
 
-/* Units leave in the order they came: a slow store holds the window up, which bounds it. */
+/* Steps leave in the order they came: a slow store holds the window up, which bounds it. */
 static void retire(Engine *engine) {
     while (engine->live > 0) {
         const Entry *entry = entry_at(engine, 0);
         if (entry->compute != COMPUTE_DONE || entry->stores_left > 0)
             return;
-        engine->ranges[entry->range].done++;
-        engine->units_done++;
+        if (entry->code.step.number == engine->plan->problem->steps - 1) {
+            engine->ranges[entry->range].done++;
+            engine->units_done++;
+        }
         engine->head = (engine->head + 1) % engine->window;
         engine->live--;
     }
@@ -290,9 +315,9 @@ int engine_step(Engine *engine, const EngineEvent *event, const EngineAction **a
         retire(engine);
         retire_ranges(engine);
         for (int place = 0; place < engine->live; place++)
-            advance_entry(engine, entry_at(engine, place));
+            advance_entry(engine, place);
         while (admit(engine))
-            advance_entry(engine, entry_at(engine, engine->live - 1));
+            advance_entry(engine, engine->live - 1);
     }
     conclude(engine);
     *actions = engine->actions;

@@ -13,7 +13,7 @@ typedef struct Completion {
     bool well;
 } Completion;
 
-/* What a unit's launch needs while it runs. */
+/* What a step's launch needs while it runs. */
 typedef struct LaunchSpace {
     PhbLaunch launch;
     PhbTensorArg *tensors;
@@ -66,42 +66,45 @@ static void instruction_ended(void *context, uint32_t instruction, const Error *
 /* ---- carrying out actions ---- */
 
 static void move_tile(Pod *pod, const EngineAction *action) {
-    const TensorTiles *tiles = &pod->problem->tensors[action->tensor];
+    const Operand *operand = &pod->problem->operands[action->operand];
     StoreTask task = {
         .instruction = action->instruction,
         .write = action->kind == ENGINE_STORE,
-        .file = &pod->problem->job->tensors[action->tensor],
-        .rank = tiles->tensor->rank,
-        .element = tiles->element,
-        .rows = arena_slot(&pod->arena, action->tensor, action->code->uses[action->tensor].slot),
+        .file = &pod->problem->job->tensors[action->operand],
+        .rank = operand->rank,
+        .element = operand->element,
+        .rows = arena_slot(&pod->arena, action->operand, action->code->uses[action->operand].slot),
     };
-    unit_region(pod->problem, action->tensor, action->code->coordinates, &task.region);
-    task.pitch = region_pitch(tiles, &task.region);
+    tile_region(pod->problem, &action->code->step, action->operand, &task.region);
+    task.pitch = region_pitch(operand, &task.region);
     store_submit(pod->store, &task);
 }
 
 /* ---- tiles that all units share ---- */
 
 static bool is_shared(const Pod *pod, int tensor) {
-    const TensorTiles *tiles = &pod->problem->tensors[tensor];
-    return tiles->count == 1 && tiles->load && !tiles->store && pod->plan->kept[tensor];
+    const Operand *operand = &pod->problem->operands[tensor];
+    bool padded = false;
+    for (int k = 0; k < operand->rank; k++)
+        padded |= operand->halo[k] > 0;
+    return operand->count == 1 && operand->load && !operand->store && pod->plan->kept[tensor] && !padded;
 }
 
 static void view_shared(const Pod *pod, int tensor, TileView *view) {
-    const TensorTiles *tiles = &pod->problem->tensors[tensor];
+    const Operand *operand = &pod->problem->operands[tensor];
     Region region = {.extent = {1, 1, 1, 1}};
-    *view = (TileView){.rows = arena_slot(&pod->arena, tensor, 0), .rank = tiles->tensor->rank, .element = tiles->element};
-    memcpy(region.extent, tiles->whole, sizeof tiles->whole[0] * (size_t)view->rank);
+    *view = (TileView){.rows = arena_slot(&pod->arena, tensor, 0), .rank = operand->rank, .element = operand->element};
+    memcpy(region.extent, operand->whole, sizeof operand->whole[0] * (size_t)view->rank);
     memcpy(view->extent, region.extent, sizeof view->extent);
-    view->pitch = region_pitch(tiles, &region);
+    view->pitch = region_pitch(operand, &region);
 }
 
 static bool fetch_shared(Pod *pod, const EngineAction *action) {
     TileView view;
-    if (pod->fetch == NULL || action->kind != ENGINE_LOAD || !is_shared(pod, action->tensor))
+    if (pod->fetch == NULL || action->kind != ENGINE_LOAD || !is_shared(pod, action->operand))
         return false;
-    view_shared(pod, action->tensor, &view);
-    return pod->fetch(pod->context, action->instruction, action->tensor, &view);
+    view_shared(pod, action->operand, &view);
+    return pod->fetch(pod->context, action->instruction, action->operand, &view);
 }
 
 void pod_fetched(Pod *pod, uint32_t instruction) {
@@ -121,35 +124,36 @@ bool pod_tile(const Pod *pod, int tensor, TileView *tile) {
 
 static void launch_leaf(Pod *pod, const EngineAction *action) {
     const Problem *problem = pod->problem;
-    const UnitCode *code = action->code;
+    const StepCode *code = action->code;
     LaunchSpace *space = &pod->spaces[action->entry];
-    for (int t = 0; t < problem->kernel->tensor_count; t++) {
+    for (int t = 0; t < problem->operand_count; t++) {
         PhbTensorArg *tensor = &space->tensors[t];
+        const Operand *operand = &problem->operands[t];
         Region region;
-        unit_region(problem, t, code->coordinates, &region);
-        tensor->base = arena_slot(&pod->arena, t, code->uses[t].slot);
-        tensor->pitch = region_pitch(&problem->tensors[t], &region);
+        tile_region(problem, &code->step, t, &region);
+        tensor->base = code->uses[t].how.used ? arena_slot(&pod->arena, t, code->uses[t].slot) : NULL;
+        tensor->pitch = region_pitch(operand, &region);
         memcpy(tensor->extent, region.extent, sizeof tensor->extent);
         memcpy(tensor->origin, region.origin, sizeof tensor->origin);
-        memcpy(tensor->whole, problem->tensors[t].whole, sizeof tensor->whole);
+        memcpy(tensor->whole, operand->tensor != NULL ? operand->whole : region.extent, sizeof tensor->whole);
     }
-    const LeafShape *shape = unit_shape(problem, code->coordinates);
+    const LeafShape *shape = step_shape(problem, &code->step);
     space->launch.dims = shape->dims;
     memcpy(space->launch.grid, shape->grid, sizeof shape->grid);
-    memcpy(space->launch.super, code->coordinates, sizeof code->coordinates);
-    pod->device->type->launch(pod->device, action->instruction, 0, &space->launch);
+    memcpy(space->launch.super, code->step.at, sizeof space->launch.super);
+    pod->device->type->launch(pod->device, action->instruction, code->step.stage, &space->launch);
 }
 
 /* Says which pod, tensor and tile a failure belongs to; the failure itself names the file. */
 static void describe_failure(Pod *pod) {
     const EngineAction *action = &pod->issued[pod->failed_instruction];
     if (action->kind == ENGINE_COMPUTE) {
-        error_set(&pod->error, "pod %d: super-tile %" PRId64 ": %s", pod->number, action->code->unit, pod->failure.text);
+        error_set(&pod->error, "pod %d: super-tile %" PRId64 ": %s", pod->number, action->code->step.unit, pod->failure.text);
         return;
     }
-    const char *name = pod->problem->kernel->tensors[action->tensor].name;
+    const char *name = pod->problem->operands[action->operand].name;
     error_set(
-        &pod->error, "pod %d: tensor '%s', tile %" PRId64 ": %s", pod->number, name, action->code->uses[action->tensor].tile, pod->failure.text);
+        &pod->error, "pod %d: tensor '%s', tile %" PRId64 ": %s", pod->number, name, action->code->uses[action->operand].tile, pod->failure.text);
 }
 
 static void carry_out(Pod *pod, const EngineAction *action) {
@@ -209,8 +213,8 @@ static void take_completion(Pod *pod, const Completion *ended) {
     const EngineAction *action = &pod->issued[ended->instruction];
     if (!ended->well)
         pod->device->type->cancel(pod->device);
-    else if (action->kind == ENGINE_LOAD && is_shared(pod, action->tensor))
-        pod->resident[action->tensor] = true;
+    else if (action->kind == ENGINE_LOAD && is_shared(pod, action->operand))
+        pod->resident[action->operand] = true;
     feed(pod, &(EngineEvent){.kind = ended->well ? ENGINE_ENDED : ENGINE_BROKEN, .instruction = ended->instruction});
 }
 
@@ -280,7 +284,7 @@ static void take_spaces(Pod *pod) {
     pod->spaces = new_zeroed((size_t)pod->plan->window, sizeof *pod->spaces);
     for (int e = 0; e < pod->plan->window; e++) {
         LaunchSpace *space = &pod->spaces[e];
-        space->tensors = new_zeroed((size_t)pod->problem->kernel->tensor_count, sizeof *space->tensors);
+        space->tensors = new_zeroed((size_t)pod->problem->operand_count, sizeof *space->tensors);
         space->launch.tensors = space->tensors;
         space->launch.scalars = job->scalars;
         memcpy(space->launch.supers, pod->problem->supers, sizeof space->launch.supers);

@@ -8,8 +8,8 @@
 
 /* ---- engine.c: (event) -> actions. No I/O, clock, thread or global; all memory is taken in engine_new. ----
  *
- * Units are admitted in the order given, a window of them at a time. Instructions of a unit are issued as soon as what they wait for has ended, so
- * that one unit's loads, another's compute and a third's stores overlap. After a failure or a stop nothing more is issued, and the last action comes
+ * Units are admitted in the order given, step by step, a window of steps at a time. Instructions of a step are issued as soon as what they wait for has
+ * ended, so that one step's loads, another's compute and a third's stores overlap. After a failure or a stop nothing more is issued, and the last action comes
  * when what was in flight has ended. */
 
 enum { ENGINE_MAX_RANGES = 64 };
@@ -29,9 +29,9 @@ typedef struct EngineEvent {
 } EngineEvent;
 
 typedef enum EngineActionKind {
-    ENGINE_LOAD,       /* the tile of `tensor` from its file into its slot */
+    ENGINE_LOAD,       /* the tile of `operand` from its file into its slot */
     ENGINE_COMPUTE,    /* the leaf of `code` */
-    ENGINE_STORE,      /* the tile of `tensor` from its slot into its file */
+    ENGINE_STORE,      /* the tile of `operand` from its slot into its file */
     ENGINE_RANGE_DONE, /* every unit of the range `tag` is stored */
     ENGINE_FINISHED,   /* last: all units of all ranges are stored */
     ENGINE_FAILED,     /* last: an instruction was broken */
@@ -41,9 +41,9 @@ typedef enum EngineActionKind {
 typedef struct EngineAction {
     EngineActionKind kind;
     uint32_t instruction; /* LOAD, COMPUTE, STORE: to be told back when it ends; < engine_instructions() */
-    int entry;            /* of the window: what runs for one unit shares it */
-    int tensor;
-    const UnitCode *code; /* valid until the unit's last instruction has ended */
+    int entry;            /* of the window: what runs for one step shares it */
+    int operand;
+    const StepCode *code; /* valid until the step's last instruction has ended */
     uint64_t tag;
 } EngineAction;
 
@@ -62,14 +62,14 @@ int64_t engine_bytes(const Engine *engine); /* of slots that hold a tile now; ne
 
 typedef struct Arena {
     uint8_t *base;
-    int64_t *offsets; /* of each tensor's first slot */
+    int64_t *offsets; /* of each operand's first slot */
     const Plan *plan;
 } Arena;
 
 int64_t arena_bytes(const Plan *plan);
 void arena_init(Arena *arena, const Plan *plan, void *base); /* base: arena_bytes() long, aligned to PHB_BASE_ALIGN; borrowed */
 void arena_fini(Arena *arena);
-void *arena_slot(const Arena *arena, int tensor, int64_t slot);
+void *arena_slot(const Arena *arena, int operand, int64_t slot);
 
 /* ---- store.c: threads that move regions between tensor files and memory ---- */
 
@@ -80,7 +80,7 @@ typedef struct StoreTask {
     bool write;
     const TensorFile *file;
     int rank, element; /* of the tensor */
-    Region region;
+    Region region;     /* of a read it may reach beyond the tensor, where it reads 0 */
     void *rows; /* laid out as the leaf ABI says: PhbTensorArg */
     int64_t pitch;
 } StoreTask;

@@ -2,6 +2,7 @@
 #include "runtime/thread.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define READ_BYTES (INT64_C(1) << 20)   /* what one thread reads at once: large enough for the call not to count, small enough to share a tile */
 #define WRITE_BYTES (INT64_C(16) << 20) /* and writes: alone, so that a tile is not to be shared, and pods of one host take turns by the tile */
@@ -61,6 +62,45 @@ static void cut(Transfer *transfer) {
     transfer->next = 0;
 }
 
+static bool is_inside(const TensorFile *file, const Region *region) {
+    bool inside = true;
+    for (int k = 0; k < file->rank; k++)
+        inside &= region->origin[k] >= 0 && region->origin[k] + region->extent[k] <= file->shape[k];
+    return inside;
+}
+
+/* Reads rows of a region that reaches beyond its tensor: zeros, then the part of each plane of the last two axes that lies inside. */
+static bool read_beyond(const StoreTask *task, const Region *region, char *rows, Error *error) {
+    const TensorFile *file = task->file;
+    int last = task->rank - 1, outer = last > 0 ? last - 1 : 0; /* planes are counted along axes 0 .. outer - 1 */
+    int64_t planes = 1, plane_rows = last > 0 ? region->extent[outer] : 1;
+    for (int k = 0; k < outer; k++)
+        planes *= region->extent[k];
+    for (int64_t i = 0; i < planes * plane_rows; i++)
+        memset(rows + i * task->pitch, 0, (size_t)(region->extent[last] * task->element));
+    for (int64_t plane = 0; plane < planes; plane++) {
+        Region part = *region;
+        int64_t rest = plane;
+        for (int k = outer - 1; k >= 0; k--) {
+            part.origin[k] += rest % region->extent[k];
+            part.extent[k] = 1;
+            rest /= region->extent[k];
+        }
+        char *at = rows + plane * plane_rows * task->pitch;
+        bool some = true;
+        for (int k = 0; k <= last; k++) {
+            int64_t end = part.origin[k] + part.extent[k], before = part.origin[k] < 0 ? -part.origin[k] : 0;
+            part.origin[k] += before;
+            part.extent[k] = (end < file->shape[k] ? end : file->shape[k]) - part.origin[k];
+            some &= part.extent[k] > 0;
+            at += before * (k == last ? task->element : k == outer ? task->pitch : 0);
+        }
+        if (some && !tensor_file_read(file, &part, at, task->pitch, error))
+            return false;
+    }
+    return true;
+}
+
 static bool move_piece(const Transfer *transfer, int64_t piece, Error *error) {
     const StoreTask *task = &transfer->task;
     Region region = task->region;
@@ -70,7 +110,9 @@ static bool move_piece(const Transfer *transfer, int64_t piece, Error *error) {
     char *rows = (char *)task->rows + piece * transfer->step_bytes;
     if (task->write)
         return tensor_file_write(task->file, &region, rows, task->pitch, error);
-    return tensor_file_read(task->file, &region, rows, task->pitch, error);
+    if (is_inside(task->file, &region))
+        return tensor_file_read(task->file, &region, rows, task->pitch, error);
+    return read_beyond(task, &region, rows, error);
 }
 
 static bool is_written(const Store *store, const TensorFile *file) {

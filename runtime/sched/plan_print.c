@@ -21,42 +21,45 @@ typedef struct Printer {
     const Plan *plan;
     int nodes;
     NodeSums *sums;
-    UnitCode code; /* of the unit at hand */
+    StepCode code; /* of the step at hand */
     Instruction *instructions;
 } Printer;
 
-typedef void VisitUnit(Printer *printer, int node, int count, void *context);
+typedef void VisitStep(Printer *printer, int node, int count, void *context);
 
-/* Unrolls every unit of a node, in order. */
-static void visit_node(Printer *printer, int node, VisitUnit *visit, void *context) {
+/* Unrolls every step of a node, in order. */
+static void visit_node(Printer *printer, int node, VisitStep *visit, void *context) {
     Unroll *unroll = unroll_new(printer->plan);
     UnitRange range = plan_deal(printer->problem, node, printer->nodes);
-    for (int64_t i = 0; i < range.count; i++) {
-        unroll_unit(unroll, range.first + i * range.step, &printer->code);
-        visit(printer, node, unit_instructions(printer->plan, &printer->code, printer->instructions), context);
-    }
+    for (int64_t i = 0; i < range.count; i++)
+        for (int64_t step = 0; step < printer->problem->steps; step++) {
+            unroll_step(unroll, range.first + i * range.step, step, &printer->code);
+            visit(printer, node, step_instructions(printer->plan, &printer->code, printer->instructions), context);
+        }
     unroll_free(unroll);
 }
 
-static void sum_unit(Printer *printer, int node, int count, void *context) {
+static void sum_step(Printer *printer, int node, int count, void *context) {
     (void)context;
     NodeSums *sums = &printer->sums[node];
-    sums->units++;
+    sums->units += printer->code.step.number == 0;
     for (int i = 0; i < count; i++) {
         const Instruction *instruction = &printer->instructions[i];
         sums->instructions[instruction->kind]++;
         if (instruction->kind != INSTRUCTION_LOAD && instruction->kind != INSTRUCTION_STORE)
             continue;
         Region region;
-        unit_region(printer->problem, instruction->tensor, printer->code.coordinates, &region);
-        int64_t bytes = region_bytes(&printer->problem->tensors[instruction->tensor], &region);
+        const Operand *operand = &printer->problem->operands[instruction->operand];
+        tile_region(printer->problem, &printer->code.step, instruction->operand, &region);
+        region_clip(operand, &region);
+        int64_t bytes = region_bytes(operand, &region);
         *(instruction->kind == INSTRUCTION_LOAD ? &sums->loaded : &sums->stored) += bytes;
     }
 }
 
 static void sum_nodes(Printer *printer) {
     for (int n = 0; n < printer->nodes; n++) {
-        visit_node(printer, n, sum_unit, NULL);
+        visit_node(printer, n, sum_step, NULL);
         NodeSums *sums = &printer->sums[n];
         /* Kept tiles that nobody displaced are freed at the end. */
         sums->instructions[INSTRUCTION_FREE] = sums->instructions[INSTRUCTION_ALLOC];
@@ -82,16 +85,16 @@ static int64_t instruction_total(const NodeSums *sums) {
 
 /* ---- text ---- */
 
-static void list_unit(Printer *printer, int node, int count, void *context) {
+static void list_step(Printer *printer, int node, int count, void *context) {
     (void)node, (void)context;
     for (int i = 0; i < count; i++) {
         const Instruction *instruction = &printer->instructions[i];
         fprintf(printer->out, "    %-7s ", instruction_name(instruction->kind));
         if (instruction->kind == INSTRUCTION_COMPUTE)
-            fprintf(printer->out, "super-tile %" PRId64 " (%" PRId64 ", %" PRId64 ", %" PRId64 ")\n", printer->code.unit,
-                printer->code.coordinates[0], printer->code.coordinates[1], printer->code.coordinates[2]);
+            fprintf(printer->out, "super-tile %" PRId64 " (%" PRId64 ", %" PRId64 ", %" PRId64 ")\n", printer->code.step.unit,
+                printer->code.step.at[0], printer->code.step.at[1], printer->code.step.at[2]);
         else
-            fprintf(printer->out, "%s tile %" PRId64 " slot %" PRId64 "\n", printer->problem->kernel->tensors[instruction->tensor].name,
+            fprintf(printer->out, "%s tile %" PRId64 " slot %" PRId64 "\n", printer->problem->operands[instruction->operand].name,
                 instruction->tile, instruction->slot);
     }
 }
@@ -102,7 +105,8 @@ static void print_variant(const Printer *printer) {
     for (int d = 0, shown = 0; d < kernel->dim_count; d++)
         if (kernel->dims[d].is_search)
             fprintf(printer->out, "%s%s = %" PRId64, shown++ > 0 ? ", " : "", kernel->dims[d].name, printer->problem->variant->values[d]);
-    const LeafShape *shape = unit_shape(printer->problem, (int64_t[3]){0, 0, 0});
+    Step first = step_find(printer->problem, 0, 0);
+    const LeafShape *shape = step_shape(printer->problem, &first);
     fprintf(printer->out, "; %" PRId64 " x %" PRId64 " x %" PRId64 " CTAs\n", shape->grid[0], shape->grid[1], shape->grid[2]);
 }
 
@@ -114,7 +118,7 @@ static void print_text(Printer *printer) {
         problem->supers[2]);
     print_variant(printer);
     for (int t = 0; t < problem->kernel->tensor_count; t++) {
-        const TensorTiles *tiles = &problem->tensors[t];
+        const Operand *tiles = &problem->operands[t];
         fprintf(out, "tensor:      %s: %s[", tiles->tensor->name, dtype_name(tiles->tensor->dtype));
         print_extents(out, tiles->tensor->rank, tiles->whole);
         fprintf(out, "] %s, %" PRId64 " tile%s of [", mode_name(tiles->tensor->mode), tiles->count, tiles->count == 1 ? "" : "s");
@@ -128,7 +132,7 @@ static void print_text(Printer *printer) {
         fprintf(out, "node %d: %" PRId64 " super-tiles, %" PRId64 " instructions, %" PRId64 " bytes loaded, 0 fetched, %" PRId64 " stored\n", n,
             sums->units, instruction_total(sums), sums->loaded, sums->stored);
         if (problem->units <= TEXT_LISTED_UNITS)
-            visit_node(printer, n, list_unit, NULL);
+            visit_node(printer, n, list_step, NULL);
     }
 }
 
@@ -140,17 +144,17 @@ static void print_json_extents(FILE *out, const char *key, int rank, const int64
     fputc(']', out);
 }
 
-static void print_json_unit(Printer *printer, int node, int count, void *context) {
+static void print_json_step(Printer *printer, int node, int count, void *context) {
     bool *first = context;
     for (int i = 0; i < count; i++) {
         const Instruction *instruction = &printer->instructions[i];
         fprintf(printer->out, "%s\n    {\"node\": %d, \"op\": \"%s\", ", *first ? "" : ",", node, instruction_name(instruction->kind));
         *first = false;
         if (instruction->kind == INSTRUCTION_COMPUTE)
-            fprintf(printer->out, "\"super_tile\": %" PRId64 "}", printer->code.unit);
+            fprintf(printer->out, "\"super_tile\": %" PRId64 "}", printer->code.step.unit);
         else
             fprintf(printer->out, "\"tensor\": \"%s\", \"tile\": %" PRId64 ", \"slot\": %" PRId64 "}",
-                printer->problem->kernel->tensors[instruction->tensor].name, instruction->tile, instruction->slot);
+                printer->problem->operands[instruction->operand].name, instruction->tile, instruction->slot);
     }
 }
 
@@ -165,7 +169,7 @@ static void print_json(Printer *printer) {
             fprintf(out, "%s\"%s\": %" PRId64, shown++ > 0 ? ", " : "", problem->kernel->dims[d].name, problem->variant->values[d]);
     fprintf(out, "},\n  \"tensors\": [");
     for (int t = 0; t < problem->kernel->tensor_count; t++) {
-        const TensorTiles *tiles = &problem->tensors[t];
+        const Operand *tiles = &problem->operands[t];
         fprintf(out, "%s\n    {\"name\": \"%s\", \"dtype\": \"%s\", \"mode\": \"%s\", ", t > 0 ? "," : "", tiles->tensor->name,
             dtype_name(tiles->tensor->dtype), mode_name(tiles->tensor->mode));
         print_json_extents(out, "shape", tiles->tensor->rank, tiles->whole);
@@ -186,7 +190,7 @@ static void print_json(Printer *printer) {
         bool first = true;
         fprintf(out, ",\n  \"instructions\": [");
         for (int n = 0; n < printer->nodes; n++)
-            visit_node(printer, n, print_json_unit, &first);
+            visit_node(printer, n, print_json_step, &first);
         fprintf(out, "\n  ]");
     }
     fprintf(out, "\n}\n");
@@ -194,32 +198,32 @@ static void print_json(Printer *printer) {
 
 /* ---- DOT: a box a tensor file's tile, an ellipse a leaf ---- */
 
-static void print_dot_unit(Printer *printer, int node, int count, void *context) {
+static void print_dot_step(Printer *printer, int node, int count, void *context) {
     (void)context;
     FILE *out = printer->out;
     const PhbKernel *kernel = printer->problem->kernel;
-    fprintf(out, "    u%" PRId64 " [label=\"%s %" PRId64 "\", shape=ellipse];\n", printer->code.unit, kernel->name, printer->code.unit);
+    fprintf(out, "    u%" PRId64 " [label=\"%s %" PRId64 "\", shape=ellipse];\n", printer->code.step.unit, kernel->name, printer->code.step.unit);
     for (int i = 0; i < count; i++) {
         const Instruction *instruction = &printer->instructions[i];
-        int t = instruction->tensor;
+        int t = instruction->operand;
         if (instruction->kind == INSTRUCTION_LOAD)
             fprintf(out, "    n%d_%d_%" PRId64 "_%" PRId64 " [label=\"LOAD %s %" PRId64 "\"];\n", node, t, instruction->tile,
                 printer->code.uses[t].made, kernel->tensors[t].name, instruction->tile);
         if (instruction->kind == INSTRUCTION_STORE)
             fprintf(out, "    s%d_%" PRId64 " [label=\"STORE %s %" PRId64 "\"];\n    u%" PRId64 " -> s%d_%" PRId64 ";\n", t, instruction->tile,
-                kernel->tensors[t].name, instruction->tile, printer->code.unit, t, instruction->tile);
+                kernel->tensors[t].name, instruction->tile, printer->code.step.unit, t, instruction->tile);
     }
     for (int t = 0; t < kernel->tensor_count; t++)
-        if (printer->problem->tensors[t].load)
+        if (printer->code.uses[t].how.used && printer->problem->operands[t].load)
             fprintf(out, "    n%d_%d_%" PRId64 "_%" PRId64 " -> u%" PRId64 ";\n", node, t, printer->code.uses[t].tile, printer->code.uses[t].made,
-                printer->code.unit);
+                printer->code.step.unit);
 }
 
 static void print_dot(Printer *printer) {
     fprintf(printer->out, "digraph \"%s\" {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n", printer->problem->kernel->name);
     for (int n = 0; n < printer->nodes; n++) {
         fprintf(printer->out, "  subgraph cluster_%d {\n    label=\"node %d\";\n", n, n);
-        visit_node(printer, n, print_dot_unit, NULL);
+        visit_node(printer, n, print_dot_step, NULL);
         fprintf(printer->out, "  }\n");
     }
     fprintf(printer->out, "}\n");
@@ -228,10 +232,10 @@ static void print_dot(Printer *printer) {
 /* ---- the whole ---- */
 
 static void print(Printer *printer, PlanFormat format) {
-    size_t tensors = (size_t)printer->problem->kernel->tensor_count;
+    size_t operands = (size_t)printer->problem->operand_count;
     printer->sums = new_zeroed((size_t)printer->nodes, sizeof *printer->sums);
-    printer->code.uses = new_zeroed(tensors, sizeof *printer->code.uses);
-    printer->instructions = new_zeroed(4 * tensors + 1, sizeof *printer->instructions);
+    printer->code.uses = new_zeroed(operands, sizeof *printer->code.uses);
+    printer->instructions = new_zeroed(5 * operands + 1, sizeof *printer->instructions);
     if (format == PLAN_DOT) {
         print_dot(printer);
     } else {

@@ -5,56 +5,100 @@
 
 #include "runtime/runtime.h"
 
-/* ---- bind.c: a job bound to its kernel: the grid of super-tiles, the tiles of each tensor, the leaves ---- */
+/* ---- bind.c: a job bound to its kernel: the grid of super-tiles, the stages and chunks of a unit, the tiles of each operand ---- */
 
-#define PLAN_MAX_AXIS INT64_C(2147483647)   /* super-tiles, and CTAs, along one axis */
+#define PLAN_MAX_AXIS INT64_C(2147483647)   /* super-tiles, chunks and CTAs along one axis */
 #define PLAN_MAX_UNITS INT64_C(68719476736) /* super-tiles of a job */
-#define PLAN_SHAPES 8                       /* leaf shapes: interior or last along each of three axes */
+#define PLAN_MAX_STEPS (INT64_C(1) << 48)   /* leaf launches of a job */
 
-/* A tensor cut into tiles: what one unit of work reads or writes of it. */
-typedef struct TensorTiles {
-    const PhbTensor *tensor;
-    int element; /* bytes */
-    bool load, store;
+/* A step is one leaf launch of a unit: a stage, and of its cluster loop a chunk. Its coordinates are x, y, z of the unit, and the chunk. */
+enum { CHUNK = 3, COORDINATES = 4 };
+
+typedef struct Step {
+    int64_t unit, number; /* number: 0 .. Problem.steps - 1 */
+    int stage;
+    int64_t at[COORDINATES];
+} Step;
+
+/* What stages work on: a tensor cut into tiles, or a state, of which each unit has a tile of its own. */
+typedef struct Operand {
+    const PhbTensor *tensor; /* NULL: a state */
+    const char *name;
+    int rank, element;           /* bytes */
+    bool load, store;            /* tiles come from the file, go to the file */
     int64_t whole[PHB_MAX_RANK]; /* extents */
-    int axis[PHB_MAX_RANK];      /* the grid axis that cuts it, or -1 */
-    int64_t size[PHB_MAX_RANK];  /* of a tile; the last along an axis may be smaller */
-    int64_t stride[3];           /* of a tile's number by grid axis, row-major; 0 where the axis does not cut the tensor */
+    int64_t halo[PHB_MAX_RANK];  /* width on both sides of a tile */
+    int axis[PHB_MAX_RANK];      /* the coordinate that cuts it, or -1 */
+    int64_t size[PHB_MAX_RANK];  /* of a tile without its halo; the last along an axis may be smaller */
+    int64_t stride[COORDINATES]; /* of a tile's number by coordinate, row-major; 0 where it does not cut the operand */
     int64_t count;               /* tiles */
-    int64_t bytes;               /* of the largest tile with its padding, a multiple of PHB_BASE_ALIGN */
-} TensorTiles;
+    int64_t bytes;               /* of the largest tile with halo and padding, a multiple of PHB_BASE_ALIGN */
+    int loop;                    /* the cluster loop that walks it, or -1 */
+    int first, last, store_last; /* stages: the first and the last that use it, the last that writes it; -1: none */
+    int sweeps;                  /* how many stages use it */
+    bool held;                   /* a tile stays from its first use in a unit to its last; else it comes and goes with the chunk */
+} Operand;
 
-/* The leaf launch of every unit that is last along the same axes. */
+/* The leaf launch of every step that is last along the same grid axes, and of the same cluster loop, in its last chunk or not. */
 typedef struct LeafShape {
     int64_t *dims; /* as PhbKernel.dims */
     int64_t grid[3];
+    int64_t (*states)[PHB_MAX_RANK]; /* as PhbKernel.states: extents */
 } LeafShape;
+
+#define PLAN_SHAPES (8 * (1 + 2 * PHB_MAX_LOOPS)) /* bit a: last along grid axis a; then 0: no loop, 1 + 2 * loop + (last chunk) */
 
 typedef struct Problem {
     const Job *job; /* borrowed, as is its kernel */
     const PhbKernel *kernel;
     const PhbVariant *variant;
-    int64_t extent[3]; /* D of each grid axis; 1 where it is not split */
-    int64_t super[3];  /* S */
-    int64_t supers[3]; /* ceil(D / S) */
-    int64_t units;     /* super-tiles in all, numbered row-major: x fastest */
-    TensorTiles *tensors;
-    LeafShape shapes[PLAN_SHAPES]; /* bit a of the index: last along grid axis a */
+    int64_t extent[3];                                                                    /* D of each grid axis; 1 where it is not split */
+    int64_t super[3];                                                                     /* S */
+    int64_t supers[3];                                                                    /* ceil(D / S) */
+    int64_t units;                                                                        /* super-tiles in all, numbered row-major: x fastest */
+    int64_t loop_extent[PHB_MAX_LOOPS], loop_super[PHB_MAX_LOOPS], chunks[PHB_MAX_LOOPS]; /* D, S, ceil(D / S) of the cluster loops */
+    int64_t steps;                                                                        /* of a unit */
+    Operand *operands;                                                                    /* as PhbKernel.tensors, then PhbKernel.states */
+    int operand_count;
+    LeafShape shapes[PLAN_SHAPES];
 } Problem;
 
 /* Checks everything that could make a leaf fail in mid-job. NULL with the reason where the job does not fit the kernel. */
 Problem *problem_bind(const Job *job, LeafChoice leaf, Error *error);
 void problem_free(Problem *problem);
 
-/* The coordinates of a unit, and what it uses of a tensor. */
-void unit_coordinates(const Problem *problem, int64_t unit, int64_t coordinates[3]);
-int64_t unit_tile(const Problem *problem, int tensor, const int64_t coordinates[3]); /* the tile's number */
-void unit_region(const Problem *problem, int tensor, const int64_t coordinates[3], Region *region);
-const LeafShape *unit_shape(const Problem *problem, const int64_t coordinates[3]);
+/* ---- leaf.c: the part of it that chooses among the embedded variants ---- */
 
-/* Bytes between rows of a resident region, and that it takes in all: rows padded to PHB_ROW_ALIGN. Every extent was checked by problem_bind. */
-int64_t region_pitch(const TensorTiles *tiles, const Region *region);
-int64_t region_bytes(const TensorTiles *tiles, const Region *region); /* of its elements, without padding */
+/* Whole-problem values of dims: search dims that only the leaf knows stand at the variant's that will most likely be taken. */
+void leaf_whole_dims(const Job *job, int64_t *dims);
+/* Sets the variant and the shapes of its launches, and sizes the states. */
+bool leaf_choose(Problem *problem, LeafChoice choice, const int64_t *whole, Error *error);
+
+/* ---- step.c: units, steps, and what they use of an operand ---- */
+
+void unit_coordinates(const Problem *problem, int64_t unit, int64_t at[COORDINATES]); /* of its chunk 0 */
+Step step_find(const Problem *problem, int64_t unit, int64_t number);
+int64_t stage_chunks(const Problem *problem, int stage);
+const LeafShape *step_shape(const Problem *problem, const Step *step);
+
+/* How a step uses an operand: the first and last use of that tile in its unit, and whether the tile is complete then. */
+typedef struct StepUse {
+    bool used, first, last, load, store;
+} StepUse;
+
+StepUse step_use(const Problem *problem, const Step *step, int operand);
+
+int64_t tile_number(const Problem *problem, int operand, const int64_t at[COORDINATES]);
+/* With its halo, so that it may reach beyond the tensor; of a state, its extents. */
+void tile_region(const Problem *problem, const Step *step, int operand, Region *region);
+/* Cuts off what lies beyond the tensor. */
+void region_clip(const Operand *operand, Region *region);
+
+/* Of a resident tile, with padding; false: more than 2^63. */
+bool tile_bytes(int rank, int element, const int64_t extent[PHB_MAX_RANK], int64_t *bytes);
+/* Bytes between rows of a resident region: rows are padded to PHB_ROW_ALIGN. Every extent was checked by problem_bind. */
+int64_t region_pitch(const Operand *operand, const Region *region);
+int64_t region_bytes(const Operand *operand, const Region *region); /* of its elements, without padding */
 
 /* ---- plan.c: how a pod's memory is cut into slots for tiles ---- */
 
@@ -64,18 +108,18 @@ typedef struct UnitRange {
     uint64_t tag;
 } UnitRange;
 
-/* Slots are fixed when the plan is: a tile of tensor t can take any of slots[t], each TensorTiles.bytes long, and no other memory. So a plan that
+/* Slots are fixed when the plan is: a tile of operand t can take any of slots[t], each Operand.bytes long, and no other memory. So a plan that
  * fits never runs out, and nothing fragments. */
 typedef struct Plan {
     const Problem *problem; /* borrowed */
-    int window;             /* units in flight */
-    int64_t *slots;         /* of each tensor */
-    bool *kept;             /* the tensor's tiles may serve later units: a tile stays until its slot is wanted */
+    int window;             /* steps in flight */
+    int64_t *slots;         /* of each operand */
+    bool *kept;             /* the operand's tiles may serve later steps: a tile stays until its slot is wanted */
     int64_t bytes;          /* of all slots */
 } Plan;
 
 /* The most that `memory` bytes allow, up to what keeps loads, compute and stores overlapping and shared tiles resident. NULL, with need against have
- * for each tensor, where not even one unit fits. */
+ * for each operand, where not even one unit fits. */
 Plan *plan_make(const Problem *problem, int64_t memory, Error *error);
 void plan_free(Plan *plan);
 
@@ -86,30 +130,30 @@ UnitRange plan_deal(const Problem *problem, int64_t pod, int64_t pods);
 int64_t machine_memory(void);
 int machine_processors(void);
 
-/* ---- unroll.c: units into instructions, one unit at a time ---- */
+/* ---- unroll.c: units into steps and instructions, one step at a time ---- */
 
-/* A unit's use of one slot. Uses of a slot are numbered in unit order: a fresh use waits until all earlier uses have been given back, any other until
+/* A step's use of one slot. Uses of a slot are numbered in step order: a fresh use waits until all earlier uses have been given back, any other until
  * the tile that use number `made` brought is there. */
 typedef struct TileUse {
-    int64_t slot; /* of the tensor's slots */
+    StepUse how;
+    int64_t slot; /* of the operand's slots */
     int64_t tile;
     int64_t number;
     int64_t made;    /* the use that brings the tile: == number where fresh */
     int64_t evicted; /* fresh: the kept tile that loses its slot, or -1 */
 } TileUse;
 
-typedef struct UnitCode {
-    int64_t unit;
-    int64_t coordinates[3];
-    TileUse *uses; /* as PhbKernel.tensors; owned by the caller */
-} UnitCode;
+typedef struct StepCode {
+    Step step;
+    TileUse *uses; /* as Problem.operands; owned by the caller */
+} StepCode;
 
 typedef struct Unroll Unroll;
 
 Unroll *unroll_new(const Plan *plan); /* takes all its memory here */
 void unroll_free(Unroll *unroll);
-/* The next unit of this pod. Units may come in any order, each once; the code depends on those that came before. */
-void unroll_unit(Unroll *unroll, int64_t unit, UnitCode *code);
+/* The next step of this pod. Units may come in any order, each with all its steps in theirs; the code depends on what came before. */
+void unroll_step(Unroll *unroll, int64_t unit, int64_t number, StepCode *code);
 
 /* The same as single instructions, in an order in which they could run one by one:
  * ALLOC after the slot's last FREE, LOAD after ALLOC, COMPUTE after every LOAD, STORE after COMPUTE, FREE after the last instruction that uses the
@@ -118,12 +162,12 @@ typedef enum InstructionKind { INSTRUCTION_ALLOC, INSTRUCTION_LOAD, INSTRUCTION_
 
 typedef struct Instruction {
     InstructionKind kind;
-    int tensor; /* COMPUTE: -1 */
+    int operand; /* COMPUTE: -1 */
     int64_t slot, tile;
 } Instruction;
 
-/* Writes at most 4 * tensors + 1 of them (ALLOC, LOAD, STORE, FREE a tensor) and returns how many. Kept tiles are freed when their slot is taken. */
-int unit_instructions(const Plan *plan, const UnitCode *code, Instruction *instructions);
+/* Writes at most 5 * operands + 1 of them and returns how many. Kept tiles are freed when their slot is taken. */
+int step_instructions(const Plan *plan, const StepCode *code, Instruction *instructions);
 const char *instruction_name(InstructionKind kind); /* "LOAD" */
 
 #endif

@@ -2,20 +2,19 @@
 
 #include <stdlib.h>
 
-/* The slots of one tensor, taken in turn. Where tiles are kept, a table by tile number says which slot holds one: chains of slots, as many heads as
- * slots. */
+/* The slots of one operand, taken in turn. A table by tile number says which slot holds one: chains of slots, as many heads as slots. */
 typedef struct Pool {
     int64_t slots, next;
     int64_t *uses;  /* of each slot: how often it was used */
     int64_t *made;  /* the use that brought its tile */
-    int64_t *tiles; /* kept: its tile, -1 none */
-    int64_t *heads; /* kept: first slot of a chain, -1 none */
-    int64_t *links; /* kept: next slot of the chain */
+    int64_t *tiles; /* its tile, -1 none */
+    int64_t *heads; /* first slot of a chain, -1 none */
+    int64_t *links; /* next slot of the chain */
 } Pool;
 
 struct Unroll {
     const Plan *plan;
-    Pool *pools; /* as PhbKernel.tensors */
+    Pool *pools; /* as Problem.operands */
 };
 
 static void fill(int64_t *values, int64_t count, int64_t value) {
@@ -23,12 +22,10 @@ static void fill(int64_t *values, int64_t count, int64_t value) {
         values[i] = value;
 }
 
-static void pool_init(Pool *pool, int64_t slots, bool kept) {
+static void pool_init(Pool *pool, int64_t slots) {
     pool->slots = slots;
     pool->uses = new_zeroed((size_t)slots, sizeof(int64_t));
     pool->made = new_zeroed((size_t)slots, sizeof(int64_t));
-    if (!kept)
-        return;
     int64_t **arrays[] = {&pool->tiles, &pool->heads, &pool->links};
     for (int i = 0; i < 3; i++) {
         *arrays[i] = new_zeroed((size_t)slots, sizeof(int64_t));
@@ -66,75 +63,78 @@ static void pool_remember(Pool *pool, int64_t slot, int64_t tile) {
 }
 
 Unroll *unroll_new(const Plan *plan) {
-    int tensors = plan->problem->kernel->tensor_count;
+    int operands = plan->problem->operand_count;
     Unroll *unroll = new_zeroed(1, sizeof *unroll);
     unroll->plan = plan;
-    unroll->pools = new_zeroed((size_t)tensors, sizeof *unroll->pools);
-    for (int t = 0; t < tensors; t++)
-        pool_init(&unroll->pools[t], plan->slots[t], plan->kept[t]);
+    unroll->pools = new_zeroed((size_t)operands, sizeof *unroll->pools);
+    for (int t = 0; t < operands; t++)
+        pool_init(&unroll->pools[t], plan->slots[t]);
     return unroll;
 }
 
 void unroll_free(Unroll *unroll) {
     if (unroll == NULL)
         return;
-    for (int t = 0; t < unroll->plan->problem->kernel->tensor_count; t++)
+    for (int t = 0; t < unroll->plan->problem->operand_count; t++)
         pool_fini(&unroll->pools[t]);
     free(unroll->pools);
     free(unroll);
 }
 
-/* The slot that has waited longest gives way: of what a sweep over a shared tensor comes back to, plan.c made room for all or for nothing. */
+/* The slot that has waited longest gives way: of what a sweep over a shared tensor comes back to, plan.c made room for all or for nothing, and what a
+ * unit holds has a slot for each of its tiles. */
 static int64_t take_slot(Pool *pool) {
     int64_t slot = pool->next;
     pool->next = slot + 1 == pool->slots ? 0 : slot + 1;
     return slot;
 }
 
-static TileUse use_tile(Pool *pool, bool kept, int64_t tile) {
-    int64_t slot = kept ? pool_find(pool, tile) : -1;
+static TileUse use_tile(Pool *pool, bool kept, StepUse how, int64_t tile) {
+    int64_t slot = how.first && !kept ? -1 : pool_find(pool, tile);
     bool fresh = slot < 0;
     int64_t evicted = -1;
     if (fresh) {
         slot = take_slot(pool);
         pool->made[slot] = pool->uses[slot];
-    }
-    if (fresh && kept) {
-        evicted = pool->tiles[slot];
-        if (evicted >= 0)
+        if (pool->tiles[slot] >= 0) {
             pool_forget(pool, slot);
+            evicted = kept ? pool->tiles[slot] : -1;
+        }
         pool_remember(pool, slot, tile);
     }
-    return (TileUse){.slot = slot, .tile = tile, .number = pool->uses[slot]++, .made = pool->made[slot], .evicted = evicted};
+    return (TileUse){how, slot, tile, .number = pool->uses[slot]++, .made = pool->made[slot], .evicted = evicted};
 }
 
-void unroll_unit(Unroll *unroll, int64_t unit, UnitCode *code) {
+void unroll_step(Unroll *unroll, int64_t unit, int64_t number, StepCode *code) {
     const Problem *problem = unroll->plan->problem;
-    code->unit = unit;
-    unit_coordinates(problem, unit, code->coordinates);
-    for (int t = 0; t < problem->kernel->tensor_count; t++)
-        code->uses[t] = use_tile(&unroll->pools[t], unroll->plan->kept[t], unit_tile(problem, t, code->coordinates));
+    code->step = step_find(problem, unit, number);
+    for (int t = 0; t < problem->operand_count; t++) {
+        StepUse how = step_use(problem, &code->step, t);
+        if (how.used)
+            code->uses[t] = use_tile(&unroll->pools[t], unroll->plan->kept[t], how, tile_number(problem, t, code->step.at));
+        else
+            code->uses[t].how = how;
+    }
 }
 
-int unit_instructions(const Plan *plan, const UnitCode *code, Instruction *instructions) {
-    const Problem *problem = plan->problem;
-    int tensors = problem->kernel->tensor_count, count = 0;
-    for (int t = 0; t < tensors; t++) {
+int step_instructions(const Plan *plan, const StepCode *code, Instruction *instructions) {
+    int operands = plan->problem->operand_count, count = 0;
+    for (int t = 0; t < operands; t++) {
         const TileUse *use = &code->uses[t];
-        if (use->made != use->number)
+        if (!use->how.used || use->made != use->number)
             continue;
         if (use->evicted >= 0)
             instructions[count++] = (Instruction){INSTRUCTION_FREE, t, use->slot, use->evicted};
         instructions[count++] = (Instruction){INSTRUCTION_ALLOC, t, use->slot, use->tile};
-        if (problem->tensors[t].load)
+        if (use->how.load)
             instructions[count++] = (Instruction){INSTRUCTION_LOAD, t, use->slot, use->tile};
     }
-    instructions[count++] = (Instruction){INSTRUCTION_COMPUTE, -1, 0, code->unit};
-    for (int t = 0; t < tensors; t++)
-        if (problem->tensors[t].store)
+    instructions[count++] = (Instruction){INSTRUCTION_COMPUTE, -1, 0, code->step.unit};
+    for (int t = 0; t < operands; t++)
+        if (code->uses[t].how.used && code->uses[t].how.store)
             instructions[count++] = (Instruction){INSTRUCTION_STORE, t, code->uses[t].slot, code->uses[t].tile};
-    for (int t = 0; t < tensors; t++)
-        if (!plan->kept[t])
+    for (int t = 0; t < operands; t++)
+        if (code->uses[t].how.used && code->uses[t].how.last && !plan->kept[t])
             instructions[count++] = (Instruction){INSTRUCTION_FREE, t, code->uses[t].slot, code->uses[t].tile};
     return count;
 }

@@ -26,7 +26,7 @@ START_TEST(slots_lie_apart) {
                 uint8_t *slot = arena_slot(&arena, t, s);
                 ck_assert_uint_eq((uintptr_t)slot % PHB_BASE_ALIGN, 0);
                 ck_assert(slot >= memory);
-                size_t offset = (size_t)(slot - memory), size = (size_t)problem->tensors[t].bytes;
+                size_t offset = (size_t)(slot - memory), size = (size_t)problem->operands[t].bytes;
                 ck_assert_uint_le(offset + size, bytes);
                 ck_assert_ptr_null(memchr(owned + offset, 1, size));
                 memset(owned + offset, 1, size);

@@ -2,15 +2,16 @@
  * memory keeps to the plan, every unit is stored exactly once, and failures and stops end cleanly. */
 #include "runtime/pod/pod.h"
 #include "tests/unit/random_job.h"
+#include "tests/unit/random_program.h"
 
 #include <check.h>
 #include <stdlib.h>
 
-enum { MAX_BATCHES = 200 };
+enum { MAX_BATCHES = 200, MAX_OPERANDS = 8 };
 
 typedef struct Slot {
     int64_t tile;                             /* what its bytes are, -1 nothing */
-    bool written;                             /* by a leaf, and not stored yet */
+    bool written;                             /* by a leaf, and neither stored nor given up yet */
     int loading, reading, computing, storing; /* instructions in flight */
 } Slot;
 
@@ -19,35 +20,40 @@ typedef struct World {
     const Plan *plan;
     const Problem *problem;
     Engine *engine;
-    Slot *slots[JOB_TENSORS];
+    Slot *slots[MAX_OPERANDS];
     EngineAction *flying;
     int flying_count;
-    int *computed, *stored; /* of each unit; stored counts tiles */
+    int64_t *computed, *stored; /* of each unit: steps, tiles */
+    int64_t unit_stores;        /* tiles */
     int64_t batch_units[MAX_BATCHES], batch_first[MAX_BATCHES], batch_step[MAX_BATCHES];
     int batch_count, batches_done;
     EngineActionKind end; /* ENGINE_LOAD: none yet */
     int64_t loads, most_flying;
 } World;
 
-static Slot *slot_of(World *world, const UnitCode *code, int t) {
+static const StepUse *how_of(const StepCode *code, int t) {
+    return &code->uses[t].how;
+}
+
+static Slot *slot_of(World *world, const StepCode *code, int t) {
     return &world->slots[t][code->uses[t].slot];
 }
 
 static void check_memory(World *world) {
     int64_t held = 0;
-    for (int t = 0; t < JOB_TENSORS; t++)
+    for (int t = 0; t < world->problem->operand_count; t++)
         for (int64_t s = 0; s < world->plan->slots[t]; s++) {
             const Slot *slot = &world->slots[t][s];
             if (slot->loading + slot->computing + slot->storing > 0 || slot->written)
-                held += world->problem->tensors[t].bytes;
+                held += world->problem->operands[t].bytes;
         }
     ck_assert_int_le(held, engine_bytes(world->engine));
     ck_assert_int_le(engine_bytes(world->engine), world->plan->bytes);
 }
 
 static void start_load(World *world, const EngineAction *action) {
-    Slot *slot = slot_of(world, action->code, action->tensor);
-    ck_assert(world->problem->tensors[action->tensor].load);
+    Slot *slot = slot_of(world, action->code, action->operand);
+    ck_assert(world->problem->operands[action->operand].load && how_of(action->code, action->operand)->load);
     ck_assert_int_eq(slot->loading + slot->computing + slot->storing, 0);
     ck_assert(!slot->written);
     slot->tile = -1;
@@ -55,28 +61,39 @@ static void start_load(World *world, const EngineAction *action) {
     world->loads++;
 }
 
+static int mode_of(const World *world, const StepCode *code, int t) {
+    return world->problem->kernel->stages[code->step.stage].modes[t];
+}
+
+/* Steps come in order, on tiles that are loaded or that an earlier step of the unit made. */
 static void start_compute(World *world, const EngineAction *action) {
-    ck_assert_int_eq(world->computed[action->code->unit]++, 0);
-    for (int t = 0; t < JOB_TENSORS; t++) {
-        Slot *slot = slot_of(world, action->code, t);
-        const TensorTiles *tiles = &world->problem->tensors[t];
+    const StepCode *code = action->code;
+    ck_assert_int_eq(world->computed[code->step.unit], code->step.number);
+    for (int f = 0; f < world->flying_count; f++)
+        ck_assert(world->flying[f].kind != ENGINE_COMPUTE || world->flying[f].code->step.unit != code->step.unit);
+    for (int t = 0; t < world->problem->operand_count; t++) {
+        int mode = mode_of(world, code, t);
+        ck_assert_int_eq(how_of(code, t)->used, mode != PHB_UNUSED);
+        if (mode == PHB_UNUSED)
+            continue;
+        Slot *slot = slot_of(world, code, t);
         ck_assert_int_eq(slot->loading, 0);
-        if (tiles->load)
-            ck_assert_int_eq(slot->tile, unit_tile(world->problem, t, action->code->coordinates));
-        if (tiles->store) {
+        if (mode != PHB_WRITE)
+            ck_assert_int_eq(slot->tile, tile_number(world->problem, t, code->step.at));
+        if (mode != PHB_READ)
             ck_assert_int_eq(slot->computing + slot->storing, 0);
+        if (how_of(code, t)->first)
             ck_assert(!slot->written);
-        }
         slot->computing++;
     }
 }
 
 static void start_store(World *world, const EngineAction *action) {
-    Slot *slot = slot_of(world, action->code, action->tensor);
-    ck_assert(world->problem->tensors[action->tensor].store);
+    Slot *slot = slot_of(world, action->code, action->operand);
+    ck_assert(world->problem->operands[action->operand].store);
     ck_assert(slot->written);
-    ck_assert_int_eq(slot->tile, unit_tile(world->problem, action->tensor, action->code->coordinates));
-    ck_assert_int_eq(slot->computing + slot->loading + slot->storing, 0);
+    ck_assert_int_eq(slot->tile, tile_number(world->problem, action->operand, action->code->step.at));
+    ck_assert_int_eq(slot->loading + slot->storing, 0);
     slot->storing++;
 }
 
@@ -84,7 +101,7 @@ static void batch_done(World *world, uint64_t tag) {
     ck_assert_uint_eq(tag, (uint64_t)world->batches_done);
     world->batches_done++;
     for (int64_t i = 0; i < world->batch_units[tag]; i++)
-        ck_assert_int_eq(world->stored[world->batch_first[tag] + i * world->batch_step[tag]], 2);
+        ck_assert_int_eq(world->stored[world->batch_first[tag] + i * world->batch_step[tag]], world->unit_stores);
 }
 
 static void feed(World *world, EngineEvent event) {
@@ -120,27 +137,38 @@ static void feed(World *world, EngineEvent event) {
     check_memory(world);
 }
 
+static void settle_compute(World *world, const StepCode *code) {
+    world->computed[code->step.unit]++;
+    for (int t = 0; t < world->problem->operand_count; t++) {
+        int mode = mode_of(world, code, t);
+        if (mode == PHB_UNUSED)
+            continue;
+        Slot *slot = slot_of(world, code, t);
+        slot->computing--;
+        if (mode != PHB_READ) {
+            slot->tile = tile_number(world->problem, t, code->step.at);
+            slot->written = true;
+        }
+        if (how_of(code, t)->last && !world->problem->operands[t].store)
+            slot->written = false;
+    }
+}
+
 /* What an instruction that ends well has done to memory and files. */
 static void settle(World *world, const EngineAction *action) {
-    const UnitCode *code = action->code;
+    const StepCode *code = action->code;
+    if (action->kind == ENGINE_COMPUTE) {
+        settle_compute(world, code);
+        return;
+    }
+    Slot *slot = slot_of(world, code, action->operand);
     if (action->kind == ENGINE_LOAD) {
-        Slot *slot = slot_of(world, code, action->tensor);
         slot->loading--;
-        slot->tile = unit_tile(world->problem, action->tensor, code->coordinates);
-    } else if (action->kind == ENGINE_STORE) {
-        Slot *slot = slot_of(world, code, action->tensor);
+        slot->tile = tile_number(world->problem, action->operand, code->step.at);
+    } else {
         slot->storing--;
         slot->written = false;
-        world->stored[code->unit]++;
-    } else {
-        for (int t = 0; t < JOB_TENSORS; t++) {
-            Slot *slot = slot_of(world, code, t);
-            slot->computing--;
-            if (world->problem->tensors[t].store) {
-                slot->tile = unit_tile(world->problem, t, code->coordinates);
-                slot->written = true;
-            }
-        }
+        world->stored[code->step.unit]++;
     }
 }
 
@@ -157,9 +185,12 @@ static World *world_new(const Plan *plan) {
     world->problem = plan->problem;
     world->engine = engine_new(plan);
     world->flying = new_zeroed(engine_instructions(plan), sizeof *world->flying);
-    world->computed = new_zeroed((size_t)plan->problem->units, sizeof(int));
-    world->stored = new_zeroed((size_t)plan->problem->units, sizeof(int));
-    for (int t = 0; t < JOB_TENSORS; t++) {
+    world->computed = new_zeroed((size_t)plan->problem->units, sizeof(int64_t));
+    world->stored = new_zeroed((size_t)plan->problem->units, sizeof(int64_t));
+    ck_assert_int_le(plan->problem->operand_count, MAX_OPERANDS);
+    for (int t = 0; t < plan->problem->operand_count; t++) {
+        const Operand *operand = &plan->problem->operands[t];
+        world->unit_stores += operand->store ? (operand->loop < 0 ? 1 : plan->problem->chunks[operand->loop]) : 0;
         world->slots[t] = new_zeroed((size_t)plan->slots[t], sizeof(Slot));
         for (int64_t s = 0; s < plan->slots[t]; s++)
             world->slots[t][s].tile = -1;
@@ -168,7 +199,7 @@ static World *world_new(const Plan *plan) {
 }
 
 static void world_free(World *world) {
-    for (int t = 0; t < JOB_TENSORS; t++)
+    for (int t = 0; t < world->problem->operand_count; t++)
         free(world->slots[t]);
     engine_free(world->engine);
     free(world->flying);
@@ -213,23 +244,39 @@ static void play(World *world, uint64_t *state, UnitRange units, Trouble trouble
 }
 
 typedef struct Case {
-    RandomJob *job;
+    RandomJob *job; /* one of these two */
+    RandomProgram *program;
     Problem *problem;
     Plan *plan;
     World *world;
 } Case;
 
-static Case case_new(uint64_t *state) {
-    Case test;
-    Error error;
-    RandomShape shape = random_shape(state, 60);
-    test.job = random_job_new(random_next(state), &shape, false);
-    test.problem = problem_bind(&test.job->job, LEAF_MODEL, &error);
-    ck_assert_msg(test.problem != NULL, "%s", error.text);
+/* Bytes without which no plan is possible: a tile of each operand, and all chunks of what a unit holds. */
+static int64_t least_memory(const Problem *problem) {
     int64_t least = 0;
-    for (int t = 0; t < JOB_TENSORS; t++)
-        least += test.problem->tensors[t].bytes;
-    test.plan = plan_make(test.problem, least + random_below(state, 6 * least), &error);
+    for (int t = 0; t < problem->operand_count; t++) {
+        const Operand *operand = &problem->operands[t];
+        int64_t tiles = operand->held && operand->loop >= 0 ? problem->chunks[operand->loop] : 1;
+        least += operand->sweeps > 0 ? tiles * operand->bytes : 0;
+    }
+    return least;
+}
+
+/* Every third plan has the least memory that there is a plan for. */
+static Case case_new(uint64_t *state) {
+    Case test = {0};
+    Error error;
+    if (random_below(state, 3) == 0) {
+        RandomShape shape = random_shape(state, 60);
+        test.job = random_job_new(random_next(state), &shape, false);
+    } else {
+        test.program = random_program_new(random_next(state), false);
+    }
+    test.problem = problem_bind(test.job != NULL ? &test.job->job : &test.program->job, LEAF_MODEL, &error);
+    ck_assert_msg(test.problem != NULL, "%s", error.text);
+    int64_t least = least_memory(test.problem);
+    ck_assert(plan_make(test.problem, least - 1, &error) == NULL);
+    test.plan = plan_make(test.problem, least + (random_below(state, 3) ? random_below(state, 6 * least) : 0), &error);
     ck_assert_msg(test.plan != NULL, "%s", error.text);
     test.world = world_new(test.plan);
     return test;
@@ -239,12 +286,15 @@ static void case_free(Case *test) {
     world_free(test->world);
     plan_free(test->plan);
     problem_free(test->problem);
-    random_job_free(test->job);
+    if (test->job != NULL)
+        random_job_free(test->job);
+    else
+        random_program_free(test->program);
 }
 
 START_TEST(every_unit_is_stored_once) {
     uint64_t state = 3;
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < 400; round++) {
         Case test = case_new(&state);
         int64_t pods = 1 + random_below(&state, 3), pod = random_below(&state, pods);
         UnitRange units = plan_deal(test.problem, pod, pods);
@@ -254,8 +304,8 @@ START_TEST(every_unit_is_stored_once) {
         ck_assert_int_eq(engine_units_done(test.world->engine), units.count);
         for (int64_t u = 0; u < test.problem->units; u++) {
             bool ours = u % pods == pod;
-            ck_assert_int_eq(test.world->computed[u], ours);
-            ck_assert_int_eq(test.world->stored[u], ours ? 2 : 0);
+            ck_assert_int_eq(test.world->computed[u], ours ? test.problem->steps : 0);
+            ck_assert_int_eq(test.world->stored[u], ours ? test.world->unit_stores : 0);
         }
         case_free(&test);
     }
@@ -265,7 +315,7 @@ END_TEST
 START_TEST(failures_end_cleanly) {
     uint64_t state = 4;
     int failed = 0;
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < 400; round++) {
         Case test = case_new(&state);
         play(test.world, &state, plan_deal(test.problem, 0, 1), (Trouble){.break_one_in = 2 + (int)random_below(&state, 100)});
         ck_assert(test.world->end == ENGINE_FAILED || test.world->end == ENGINE_FINISHED);
@@ -279,7 +329,7 @@ END_TEST
 START_TEST(stops_end_cleanly) {
     uint64_t state = 5;
     int stopped = 0;
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < 400; round++) {
         Case test = case_new(&state);
         play(test.world, &state, plan_deal(test.problem, 0, 1), (Trouble){.stop_one_in = 1 + (int)random_below(&state, 50)});
         ck_assert(test.world->end == ENGINE_STOPPED || test.world->end == ENGINE_FINISHED);
@@ -315,13 +365,13 @@ END_TEST
 START_TEST(loads_compute_and_stores_overlap) {
     RandomShape shape = {1, {64, 1, 1}, {2, 1, 1}, {1, 1, 1}};
     Error error;
-    Case test;
+    Case test = {0};
     test.job = random_job_new(8, &shape, false);
     test.problem = problem_bind(&test.job->job, LEAF_MODEL, &error);
     ck_assert_msg(test.problem != NULL, "%s", error.text);
     int64_t unit = 0;
     for (int t = 0; t < JOB_TENSORS; t++)
-        unit += test.problem->tensors[t].bytes;
+        unit += test.problem->operands[t].bytes;
     test.plan = plan_make(test.problem, 2 * unit, &error);
     ck_assert_msg(test.plan != NULL, "%s", error.text);
     World *world = test.world = world_new(test.plan);

@@ -54,7 +54,7 @@ static int64_t least_memory(const RandomJob *job) {
     ck_assert_msg(problem != NULL, "%s", error.text);
     int64_t least = 0;
     for (int t = 0; t < JOB_TENSORS; t++)
-        least += problem->tensors[t].bytes;
+        least += problem->operands[t].bytes;
     problem_free(problem);
     return least;
 }

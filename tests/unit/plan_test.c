@@ -25,18 +25,18 @@ static RandomJob *small_job(void) {
 
 /* Counts, for each element of a written tensor, the units that own it. */
 static void check_cover(const Problem *problem, int t) {
-    const TensorTiles *tiles = &problem->tensors[t];
+    const Operand *tiles = &problem->operands[t];
     int64_t whole = 1;
     for (int k = 0; k < PHB_MAX_RANK; k++)
         whole *= tiles->whole[k];
     uint8_t *owners = new_zeroed((size_t)whole, 1);
     for (int64_t unit = 0; unit < problem->units; unit++) {
-        int64_t coordinates[3], i[PHB_MAX_RANK];
+        int64_t i[PHB_MAX_RANK];
         Region region;
-        unit_coordinates(problem, unit, coordinates);
-        unit_region(problem, t, coordinates, &region);
+        Step step = step_find(problem, unit, 0);
+        tile_region(problem, &step, t, &region);
         ck_assert_int_le(
-            region_pitch(tiles, &region) * (region_bytes(tiles, &region) / tiles->element / region.extent[tiles->tensor->rank - 1]), tiles->bytes);
+            region_pitch(tiles, &region) * (region_bytes(tiles, &region) / tiles->element / region.extent[tiles->rank - 1]), tiles->bytes);
         const int64_t *low = region.origin, *size = region.extent;
         for (i[0] = low[0]; i[0] < low[0] + size[0]; i[0]++)
             for (i[1] = low[1]; i[1] < low[1] + size[1]; i[1]++)
@@ -57,7 +57,7 @@ START_TEST(units_cover_written_tensors_once) {
         Problem *problem = problem_bind(&job->job, LEAF_MODEL, &error);
         ck_assert_msg(problem != NULL, "%s", error.text);
         for (int t = 0; t < JOB_TENSORS; t++)
-            if (problem->tensors[t].store)
+            if (problem->operands[t].store)
                 check_cover(problem, t);
         problem_free(problem);
         random_job_free(job);
@@ -80,7 +80,8 @@ START_TEST(leaf_shapes_follow_the_super_tile) {
         {{2, 3, 0}, {2, 1}, {1, 1}},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        const LeafShape *shape = unit_shape(problem, cases[c].coordinates);
+        Step step = {.at = {cases[c].coordinates[0], cases[c].coordinates[1], cases[c].coordinates[2], 0}};
+        const LeafShape *shape = step_shape(problem, &step);
         ck_assert_mem_eq(shape->dims, cases[c].dims, sizeof cases[c].dims);
         ck_assert_mem_eq(shape->grid, cases[c].grid, sizeof cases[c].grid);
         ck_assert_int_eq(shape->grid[2], 1);
@@ -249,7 +250,7 @@ START_TEST(too_little_memory_is_refused_by_tensor) {
         ck_assert_msg(strstr(error.text, job->tensors[t].name) != NULL, "%s", error.text);
     int64_t least = 0;
     for (int t = 0; t < JOB_TENSORS; t++)
-        least += problem->tensors[t].bytes;
+        least += problem->operands[t].bytes;
     ck_assert(plan_make(problem, least - 1, &error) == NULL);
     Plan *plan = plan_make(problem, least, &error);
     ck_assert_msg(plan != NULL, "%s", error.text);
@@ -267,18 +268,18 @@ typedef struct Walk {
     int64_t bytes, peak, loads, computes, stores;
 } Walk;
 
-static void walk_instruction(Walk *walk, const Plan *plan, const Instruction *instruction, const UnitCode *code) {
-    int t = instruction->tensor;
+static void walk_instruction(Walk *walk, const Plan *plan, const Instruction *instruction, const StepCode *code) {
+    int t = instruction->operand;
     if (instruction->kind == INSTRUCTION_COMPUTE) {
         walk->computes++;
         for (int u = 0; u < JOB_TENSORS; u++) {
-            ck_assert_int_eq(walk->tiles[u][code->uses[u].slot], unit_tile(plan->problem, u, code->coordinates));
-            ck_assert(walk->loaded[u][code->uses[u].slot] || !plan->problem->tensors[u].load);
+            ck_assert_int_eq(walk->tiles[u][code->uses[u].slot], tile_number(plan->problem, u, code->step.at));
+            ck_assert(walk->loaded[u][code->uses[u].slot] || !plan->problem->operands[u].load);
         }
         return;
     }
     ck_assert(instruction->slot >= 0 && instruction->slot < plan->slots[t]);
-    int64_t *tile = &walk->tiles[t][instruction->slot], bytes = plan->problem->tensors[t].bytes;
+    int64_t *tile = &walk->tiles[t][instruction->slot], bytes = plan->problem->operands[t].bytes;
     bool *loaded = &walk->loaded[t][instruction->slot];
     switch (instruction->kind) {
     case INSTRUCTION_ALLOC:
@@ -318,12 +319,12 @@ static int64_t walk_plan(const Plan *plan, int64_t pod, int64_t pods) {
     }
     Unroll *unroll = unroll_new(plan);
     TileUse uses[JOB_TENSORS];
-    UnitCode code = {.uses = uses};
+    StepCode code = {.uses = uses};
     UnitRange range = plan_deal(problem, pod, pods);
     for (int64_t i = 0; i < range.count; i++) {
-        Instruction instructions[4 * JOB_TENSORS + 1];
-        unroll_unit(unroll, range.first + i * range.step, &code);
-        int count = unit_instructions(plan, &code, instructions);
+        Instruction instructions[5 * JOB_TENSORS + 1];
+        unroll_step(unroll, range.first + i * range.step, 0, &code);
+        int count = step_instructions(plan, &code, instructions);
         for (int n = 0; n < count; n++)
             walk_instruction(&walk, plan, &instructions[n], &code);
     }
@@ -335,7 +336,7 @@ static int64_t walk_plan(const Plan *plan, int64_t pod, int64_t pods) {
         for (int64_t s = 0; s < plan->slots[t]; s++)
             if (walk.tiles[t][s] >= 0) {
                 ck_assert(plan->kept[t]);
-                held += problem->tensors[t].bytes;
+                held += problem->operands[t].bytes;
             }
         free(walk.tiles[t]);
         free(walk.loaded[t]);
@@ -354,8 +355,8 @@ START_TEST(unrolled_units_find_their_tiles) {
         ck_assert_msg(problem != NULL, "%s", error.text);
         int64_t least = 0, distinct = 0;
         for (int t = 0; t < JOB_TENSORS; t++) {
-            least += problem->tensors[t].bytes;
-            distinct += problem->tensors[t].load ? problem->tensors[t].count : 0;
+            least += problem->operands[t].bytes;
+            distinct += problem->operands[t].load ? problem->operands[t].count : 0;
         }
         int64_t memory = least + random_below(&state, 4 * least), pods = 1 + random_below(&state, 4);
         Plan *plan = plan_make(problem, memory, &error);

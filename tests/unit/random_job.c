@@ -1,10 +1,8 @@
 #include "tests/unit/random_job.h"
+#include "tests/unit/job_files.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* Dims: D0 D1 D2, the extents of the grid axes; B0 B1 B2, search dims that cut them; W0..W3, extents of whole axes; and one that nothing uses. */
 enum { DIM_D = 0, DIM_B = 3, DIM_W = 6, DIM_IDLE = 10 };
@@ -254,53 +252,16 @@ static void make_data(RandomJob *job, uint64_t *state) {
 
 /* ---- its files ---- */
 
-static char *file_path(const RandomJob *job, int t) {
-    return format_text("%s/%s.bin", job->folder, tensor_names[t]);
-}
-
-static void *pack(const RandomJob *job, int t, const uint64_t *elements, size_t *bytes) {
-    size_t count = (size_t)elements_of(job, t), size = (size_t)dtype_size(job->tensors[t].dtype);
-    char *packed = new_zeroed(count, size);
-    for (size_t i = 0; i < count; i++)
-        memcpy(packed + i * size, &elements[i], size);
-    *bytes = count * size;
-    return packed;
-}
-
-static void must(bool holds) {
-    if (!holds)
-        abort();
-}
-
 static void make_file(RandomJob *job, int t) {
-    char *path = file_path(job, t);
-    size_t bytes;
-    void *packed = pack(job, t, job->before[t], &bytes);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
-    must(fd >= 0 && write(fd, packed, bytes) == (ssize_t)bytes && close(fd) == 0);
-    free(packed);
-    TensorFile *file = &job->job.tensors[t];
-    Error error;
-    must(tensor_file_open(file, path, job->tensors[t].mode, &error) == FILE_FINE);
-    file->dtype = job->tensors[t].dtype;
-    file->rank = job->tensors[t].rank;
-    for (int k = 0; k < PHB_MAX_RANK; k++)
-        file->shape[k] = k < file->rank ? extent_of(job, &job->tensors[t], k) : 1;
-    free(path);
+    const PhbTensor *tensor = &job->tensors[t];
+    int64_t shape[PHB_MAX_RANK];
+    for (int k = 0; k < tensor->rank; k++)
+        shape[k] = extent_of(job, tensor, k);
+    job_file_make(job->folder, tensor_names[t], tensor->mode, tensor->dtype, tensor->rank, shape, job->before[t], &job->job.tensors[t]);
 }
 
 bool random_job_file_is(const RandomJob *job, int t, const uint64_t *elements) {
-    char *path = file_path(job, t);
-    size_t bytes;
-    char *wanted = pack(job, t, elements, &bytes), *found = new_zeroed(bytes + 1, 1);
-    int fd = open(path, O_RDONLY);
-    bool same = fd >= 0 && read(fd, found, bytes + 1) == (ssize_t)bytes && memcmp(wanted, found, bytes) == 0;
-    if (fd >= 0)
-        close(fd);
-    free(path);
-    free(wanted);
-    free(found);
-    return same;
+    return job_file_is(job->folder, tensor_names[t], &job->job.tensors[t], elements);
 }
 
 /* ---- the whole ---- */
@@ -328,6 +289,10 @@ RandomJob *random_job_new(uint64_t seed, const RandomShape *shape, bool files) {
     job->kernel.tensor_count = JOB_TENSORS;
     job->kernel.scalars = &scalar;
     job->kernel.scalar_count = 1;
+    static const int8_t modes[JOB_TENSORS] = {PHB_READ, PHB_READ, PHB_READ, PHB_WRITE, PHB_READ_WRITE};
+    job->stage = (PhbStage){-1, modes};
+    job->kernel.stages = &job->stage;
+    job->kernel.stage_count = 1;
     job->kernel.variants = &job->variant;
     job->kernel.variant_count = 1;
     job->program = (PhbProgram){.abi_version = PHB_ABI_VERSION, .file = "mixed.phb", .compiler = "hand", .kernels = &job->kernel, .kernel_count = 1};
@@ -337,9 +302,7 @@ RandomJob *random_job_new(uint64_t seed, const RandomShape *shape, bool files) {
     running = &job->kernel;
     if (!files)
         return job;
-    char folder[] = "/tmp/phobos-test-XXXXXX";
-    must(mkdtemp(folder) != NULL);
-    job->folder = format_text("%s", folder);
+    job->folder = job_folder_new();
     for (int t = 0; t < JOB_TENSORS; t++)
         make_file(job, t);
     return job;
@@ -350,16 +313,11 @@ bool random_job_free(RandomJob *job) {
     for (int t = 0; t < JOB_TENSORS; t++) {
         free(job->before[t]);
         free(job->after[t]);
-        if (job->folder == NULL)
-            continue;
-        tensor_file_close(&job->job.tensors[t]);
-        char *path = file_path(job, t);
-        clean &= unlink(path) == 0;
-        free(path);
+        if (job->folder != NULL)
+            clean &= job_file_remove(job->folder, tensor_names[t], &job->job.tensors[t]);
     }
     if (job->folder != NULL)
-        clean &= rmdir(job->folder) == 0;
-    free(job->folder);
+        clean &= job_folder_remove(job->folder);
     free(job->job.dims);
     free(job->job.leaf_values);
     free(job->job.scalars);

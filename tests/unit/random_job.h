@@ -13,6 +13,7 @@ typedef struct RandomJob {
     PhbTensor tensors[JOB_TENSORS];
     PhbDim dims[JOB_DIMS];
     PhbVariant variant;
+    PhbStage stage;
     PhbCtaRange *run;
     PhbCpuCode code;
     int64_t values[JOB_DIMS]; /* of the variant */

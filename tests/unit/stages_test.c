@@ -1,0 +1,61 @@
+/* Random cluster programs on real pods and files: whatever the super-tiles, the pods and their memory, the outputs are those of the whole problem
+ * computed plainly. */
+#include "runtime/sched/sched.h"
+#include "tests/unit/random_job.h"
+#include "tests/unit/random_program.h"
+
+#include <check.h>
+
+static Error error;
+
+/* The least memory that a plan exists for. */
+static int64_t least_memory(const RandomProgram *program) {
+    Problem *problem = problem_bind(&program->job, LEAF_MODEL, &error);
+    ck_assert_msg(problem != NULL, "%s", error.text);
+    int64_t low = 0, high = INT64_C(1) << 40;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        Plan *plan = plan_make(problem, middle, &error);
+        *(plan != NULL ? &high : &low) = middle;
+        plan_free(plan);
+    }
+    problem_free(problem);
+    return high;
+}
+
+START_TEST(splits_pods_and_memory_change_no_bit) {
+    uint64_t state = 11;
+    for (int round = 0; round < 40; round++) {
+        uint64_t seed = random_next(&state);
+        RandomProgram *program = random_program_new(seed, true);
+        for (int split = 0; split < 4; split++) {
+            int64_t least = least_memory(program);
+            RunOptions options = {
+                .pods = 1 + (int)random_below(&state, 4),
+                .threads = 1 + (int)random_below(&state, 2),
+                .memory = random_below(&state, 2) ? least + random_below(&state, 4 * least) : least,
+                .progress = PROGRESS_NONE,
+            };
+            ck_assert_int_eq(local_run(&program->job, &options), EXIT_DONE);
+            const char *wrong = random_program_wrong(program);
+            ck_assert_msg(wrong == NULL, "seed %llu, split %d: tensor '%s' is wrong", (unsigned long long)seed, split, wrong);
+            random_program_rewind(program);
+            random_program_split(program, &state);
+        }
+        ck_assert(random_program_free(program));
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("stages");
+    TCase *tests = tcase_create("stages");
+    tcase_set_timeout(tests, 300);
+    tcase_add_test(tests, splits_pods_and_memory_change_no_bit);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
