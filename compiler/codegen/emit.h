@@ -51,6 +51,8 @@ LLVMValueRef emit_int_extreme(Emitter *e, bool is_max, bool is_signed, LLVMValue
 /* An intrinsic that is overloaded on the type of its first argument alone, which is the result's. */
 LLVMValueRef emit_intrinsic(Emitter *e, const char *name, LLVMValueRef const *arguments, int count);
 LLVMValueRef emit_int_const(const Emitter *e, int64_t value); /* i64 */
+LLVMValueRef emit_min(Emitter *e, LLVMValueRef a, LLVMValueRef b); /* i64, signed */
+LLVMValueRef emit_max(Emitter *e, LLVMValueRef a, LLVMValueRef b);
 
 /* ---- convert.c: LANGUAGE.md 3 ---- */
 
@@ -91,7 +93,35 @@ Loop loop_begin(Emitter *e, LLVMValueRef first, LLVMValueRef last);
 void loop_end(Emitter *e, Loop *loop, LoopShape shape);
 /* Branches back to `header`, whose phis are the caller's; the builder stays. */
 void loop_close(Emitter *e, LLVMBasicBlockRef header, LoopShape shape);
+/* How many turns a `for` takes, unsigned: right for every start and end. */
+LLVMValueRef emit_trip_count(Emitter *e, LLVMValueRef start, LLVMValueRef end, LLVMValueRef step);
 LLVMBasicBlockRef block_append(Emitter *e, const char *name); /* in the function the builder is in */
+
+/* ---- launch.c: what a leaf reads of its launch, and the scalars that come from it ---- */
+
+typedef struct TensorRegs {
+    LLVMValueRef base, pitch;
+    LLVMValueRef extent[PHB_MAX_RANK], origin[PHB_MAX_RANK], whole[PHB_MAX_RANK];
+} TensorRegs;
+
+/* Where the parts of a launch lie: PhbTensorArg[], uint64_t[], and int64_t[] of dims and 3 each. */
+typedef struct LaunchPlaces {
+    LLVMValueRef tensors, scalars, dims, grid, super, supers;
+} LaunchPlaces;
+
+typedef struct LaunchRegs {
+    const IrKernel *kernel;
+    TensorRegs *tensors;  /* by parameter index */
+    LLVMValueRef *params; /* scalars, by parameter index */
+    LLVMValueRef *dims;   /* as PhbKernel.dims */
+    LLVMValueRef block[3], grid[3], super[3], supers[3];
+} LaunchRegs;
+
+LaunchPlaces launch_places(Emitter *e, LLVMValueRef launch); /* of a PhbLaunch */
+/* All but `block`. */
+LaunchRegs launch_read(Emitter *e, const IrKernel *kernel, const LaunchPlaces *places);
+/* A constant, a dim, ctx.block to ctx.supers, extent, origin or whole; NULL for another op. */
+LLVMValueRef launch_scalar(Emitter *e, const LaunchRegs *launch, const IrOp *op);
 
 /* ---- llvm.c ---- */
 

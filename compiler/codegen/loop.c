@@ -53,3 +53,17 @@ void loop_end(Emitter *e, Loop *loop, LoopShape shape) {
     loop_close(e, loop->header, shape);
     LLVMPositionBuilderAtEnd(e->builder, loop->exit);
 }
+
+/* ceil of the distance over the step, as an unsigned number: right for every start and end. A step of 0 gives none. */
+LLVMValueRef emit_trip_count(Emitter *e, LLVMValueRef start, LLVMValueRef end, LLVMValueRef step) {
+    LLVMBuilderRef builder = e->builder;
+    LLVMValueRef zero = emit_int_const(e, 0), one = emit_int_const(e, 1);
+    LLVMValueRef rises = LLVMBuildICmp(builder, LLVMIntSGT, step, zero, "");
+    LLVMValueRef low = LLVMBuildSelect(builder, rises, start, end, ""), high = LLVMBuildSelect(builder, rises, end, start, "");
+    LLVMValueRef size = LLVMBuildSelect(builder, rises, step, LLVMBuildNeg(builder, step, ""), "");
+    LLVMValueRef is_zero = LLVMBuildICmp(builder, LLVMIntEQ, step, zero, "");
+    size = LLVMBuildSelect(builder, is_zero, one, size, "");
+    LLVMValueRef any = LLVMBuildAnd(builder, LLVMBuildICmp(builder, LLVMIntSLT, low, high, ""), LLVMBuildNot(builder, is_zero, ""), "");
+    LLVMValueRef last = LLVMBuildUDiv(builder, LLVMBuildSub(builder, LLVMBuildSub(builder, high, low, ""), one, ""), size, "");
+    return LLVMBuildSelect(builder, any, LLVMBuildAdd(builder, last, one, ""), zero, "");
+}

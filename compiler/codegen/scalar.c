@@ -78,6 +78,14 @@ LLVMValueRef emit_int_const(const Emitter *e, int64_t value) {
     return LLVMConstInt(e->i64, (uint64_t)value, true);
 }
 
+LLVMValueRef emit_min(Emitter *e, LLVMValueRef a, LLVMValueRef b) {
+    return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, a, b, ""), a, b, "");
+}
+
+LLVMValueRef emit_max(Emitter *e, LLVMValueRef a, LLVMValueRef b) {
+    return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, a, b, ""), a, b, "");
+}
+
 /* x/0 is 0 and x%0 is x; least/-1 wraps to least and least%-1 is 0. The divisor is replaced where the machine would trap. */
 static LLVMValueRef emit_int_division(Emitter *e, bool remainder, bool is_signed, LLVMValueRef a, LLVMValueRef b) {
     LLVMBuilderRef builder = e->builder;

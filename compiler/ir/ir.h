@@ -134,6 +134,20 @@ void ir_replace_uses_in(IrBlock *block, const IrValue *from, IrValue *to);
 IrBlock *ir_region_new(Context *context, IrOp *op); /* a new last region */
 int ir_number(IrKernel *kernel); /* ids in print order, from 0; returns their count. Parameters have none */
 
+/* ---- slice.c: loads and stores as tiles see them; of specialised kernels ---- */
+
+const Type *access_type(const IrOp *op); /* of the value that a load gives or a store takes */
+const IrValue *stored_value(const IrOp *op);
+int access_param(const IrOp *op);              /* the tensor, as a parameter index */
+bool slice_same(const IrOp *a, const IrOp *b); /* the same elements of the same tensor */
+/* Tensor axes of the value's axes; the others are points or of extent 1. Leftmost ones drop first. */
+void slice_axes(const IrOp *op, int axes[2]);
+int64_t tile_extent(const Type *type, int axis);
+int64_t tile_rows(const Type *type); /* rank 1 is one row */
+int64_t tile_columns(const Type *type);
+/* Do operand and result of a reshape differ in axes of extent 1 alone? */
+bool reshape_keeps_axes(const IrOp *op);
+
 /* ---- bits.c: scalar constants as bits of their type (f16 and bf16 too), correctly rounded ---- */
 
 uint64_t bits_from_double(PhbDType dtype, double value); /* floats: to nearest even */

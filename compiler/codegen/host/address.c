@@ -2,14 +2,6 @@
  */
 #include "compiler/codegen/host/host.h"
 
-LLVMValueRef emit_min(Emitter *e, LLVMValueRef a, LLVMValueRef b) {
-    return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, a, b, ""), a, b, "");
-}
-
-LLVMValueRef emit_max(Emitter *e, LLVMValueRef a, LLVMValueRef b) {
-    return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, a, b, ""), a, b, "");
-}
-
 static LLVMValueRef advance(Emitter *e, LLVMValueRef pointer, LLVMValueRef bytes) {
     return LLVMBuildGEP2(e->builder, e->i8, pointer, &bytes, 1, "");
 }
@@ -52,7 +44,7 @@ static void axis_bounds(Emitter *e, LLVMValueRef offset, LLVMValueRef extent, in
 Access access_slice(const Leaf *leaf, const int64_t extent[2], const int axis[2], const IrOp *op) {
     Emitter *e = leaf->e;
     const Type *type = access_type(op);
-    const TensorRegs *tensor = &leaf->tensors[access_param(op)];
+    const TensorRegs *tensor = &leaf->launch.tensors[access_param(op)];
     int rank = op->operands.items[0]->type->rank;
     int64_t size = dtype_bits(type->scalar) / 8;
     Access access = {.dtype = type->scalar, .region = access_param(op), .checked = true};

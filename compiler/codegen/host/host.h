@@ -4,22 +4,7 @@
 
 #include "compiler/codegen/emit.h"
 
-/* ---- slice.c: which tensor axis a tile axis of a load or store walks ---- */
-
 typedef VEC(IrOp *) OpList;
-
-const Type *access_type(const IrOp *op); /* of the value that a load gives or a store takes */
-const IrValue *stored_value(const IrOp *op);
-int access_param(const IrOp *op);              /* the tensor, as a parameter index */
-bool slice_same(const IrOp *a, const IrOp *b); /* the same elements of the same tensor */
-/* Tensor axes of the value's axes; the others are points or of extent 1. Leftmost ones drop first. */
-void slice_axes(const IrOp *op, int axes[2]);
-int64_t tile_extent(const Type *type, int axis);
-
-int64_t tile_rows(const Type *type); /* rank 1 is one row */
-int64_t tile_columns(const Type *type);
-/* Do operand and result of a reshape differ in axes of extent 1 alone? */
-bool reshape_keeps_axes(const IrOp *op);
 
 /* ---- plan*.c: how the ops of a leaf become loop nests; knows no LLVM ----
  *
@@ -125,11 +110,6 @@ void plan_areas(Plan *plan);
 
 /* ---- leaf.c ---- */
 
-typedef struct TensorRegs {
-    LLVMValueRef base, pitch;
-    LLVMValueRef extent[PHB_MAX_RANK], origin[PHB_MAX_RANK], whole[PHB_MAX_RANK];
-} TensorRegs;
-
 enum { LEAF_AREA_SCOPES = 48 };
 
 typedef struct Leaf {
@@ -137,10 +117,7 @@ typedef struct Leaf {
     const IrKernel *kernel;
     const Plan *plan;
     LLVMValueRef scratch;
-    TensorRegs *tensors;  /* by parameter index */
-    LLVMValueRef *params; /* scalars, by parameter index */
-    LLVMValueRef *dims;   /* as PhbKernel.dims */
-    LLVMValueRef block[3], grid[3], super[3], supers[3];
+    LaunchRegs launch;
     LLVMValueRef *values; /* by IrValue.id: scalars of the CTA */
     LLVMValueRef *scopes; /* alias scopes by parameter index, then of scratch: the scope itself, */
     LLVMValueRef *others; /* and all but it */
@@ -178,9 +155,6 @@ LLVMValueRef access_address(const Leaf *leaf, const Access *access, LLVMValueRef
 LLVMValueRef access_load(const Leaf *leaf, const Access *access, LLVMValueRef address);
 void access_store(const Leaf *leaf, const Access *access, LLVMValueRef address, LLVMValueRef value);
 
-LLVMValueRef emit_min(Emitter *e, LLVMValueRef a, LLVMValueRef b); /* i64, signed */
-LLVMValueRef emit_max(Emitter *e, LLVMValueRef a, LLVMValueRef b);
-
 /* ---- nest.c: loop nests ---- */
 
 void emit_scalar_load(Leaf *leaf, const IrOp *op);
@@ -189,8 +163,6 @@ void emit_nest(Leaf *leaf, const Root *roots, int count);
 
 /* ---- region.c: loops and branches of the CTA ---- */
 
-/* How many turns a `for` takes, unsigned. */
-LLVMValueRef emit_trip_count(Emitter *e, LLVMValueRef start, LLVMValueRef end, LLVMValueRef step);
 void emit_region_op(Leaf *leaf, const Segment *segment);
 
 /* ---- reduce.c: reductions and cumsum, in the order that LANGUAGE.md 10 fixes ---- */

@@ -1,5 +1,5 @@
 /* Loads and stores as tiles see them. */
-#include "compiler/codegen/host/host.h"
+#include "compiler/ir/ir.h"
 
 #include <stdlib.h>
 
