@@ -143,6 +143,38 @@ typedef const Dim *DimLookup(void *context, const char *name);
 const Dim *dim_substitute(DimPool *pool, const Dim *dim, DimLookup *lookup, void *context);
 void dim_print(Buffer *buffer, const Dim *dim); /* source spelling, with the fewest parentheses */
 
+/* ---- layout.c: where a tile's elements lie in the threads of a CTA ---- */
+
+/* Element (row, column) of register r of a thread is the XOR of the bases of the bits that are set in r, in its lane and in its warp. A tile is padded to powers
+ * of two; a basis of zero repeats elements; every element has a place. Warps beyond 2^warps repeat the first ones. */
+enum { LAYOUT_REGISTERS = 8, LAYOUT_LANES = 5, LAYOUT_WARPS = 5, LAYOUT_MAX_BITS = LAYOUT_REGISTERS + LAYOUT_LANES + LAYOUT_WARPS };
+
+typedef struct LayoutBasis {
+    int at[2]; /* row, column: what the bit adds to them */
+} LayoutBasis;
+
+typedef struct Layout {
+    int registers, warps; /* bits of them; lanes have five */
+    LayoutBasis bases[LAYOUT_MAX_BITS]; /* registers, lanes, warps */
+} Layout;
+
+int layout_bits(const Layout *layout);
+const LayoutBasis *layout_lanes(const Layout *layout);
+const LayoutBasis *layout_warps(const Layout *layout);
+bool layout_same(const Layout *a, const Layout *b);
+int layout_register_at(const Layout *layout, int index, int axis); /* what the register adds to the row, or column */
+int layout_log2(int64_t n); /* bits that hold n different numbers */
+/* Where `to` gives each thread what it has in registers: for each register of `to`, the one of `from`. False where threads would have to exchange any. */
+bool layout_permutes(const Layout *from, const Layout *to, int sources[1 << LAYOUT_REGISTERS]);
+Layout layout_slice(const Layout *layout, int axis); /* of the tile with that axis reduced to extent 1 */
+Layout layout_swap(const Layout *layout);            /* of the transposed tile */
+/* `vector` elements along the axis `fast` a thread, then lanes along it, then warps along it, or along the other one, then further registers. Those that give
+ * a layout say false where a thread would have more than 2^LAYOUT_REGISTERS registers of it. */
+bool layout_blocked(int64_t rows, int64_t columns, int fast, int64_t vector, bool warps_across, int warp_bits, Layout *layout);
+/* For products: `width` columns a thread, lanes 4 x 8, warps and further registers about square. */
+bool layout_outer(int64_t rows, int64_t columns, int64_t width, int warp_bits, Layout *layout);
+void layout_print(Buffer *buffer, const Layout *layout); /* "<c1 c2, c4 c8 r1 r2 0, r4 r8>": registers, lanes, warps */
+
 /* ---- type.c: types, interned; compared by pointer ---- */
 
 typedef enum TypeKind {
@@ -159,6 +191,7 @@ typedef struct Type {
     PhbDType scalar;
     int rank; /* 0 for scalars */
     const Dim *dims[PHB_MAX_RANK];
+    const Layout *layout; /* of tiles at the memory level; NULL at the value level */
 } Type;
 
 typedef struct TypePool TypePool;
@@ -168,6 +201,7 @@ const Type *type_poison(TypePool *pool);
 const Type *type_void(TypePool *pool);
 const Type *type_scalar(TypePool *pool, PhbDType scalar);
 const Type *type_shaped(TypePool *pool, TypeKind kind, PhbDType scalar, int rank, const Dim *const *dims);
+const Type *type_laid_out(TypePool *pool, const Type *tile, const Layout *layout); /* NULL: the value level's */
 void type_print(Buffer *buffer, const Type *type); /* "f32", "tile<f32>[16, BLOCK]" */
 
 bool dtype_is_float(PhbDType dtype);

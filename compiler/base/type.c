@@ -46,6 +46,7 @@ struct TypePool {
     Arena *arena;
     Type poison, nothing;
     Type scalars[PHB_DTYPE_COUNT];
+    VEC(const Layout *) layouts; /* interned */
     const Type **slots; /* shaped types; open addressing, at most half full */
     size_t capacity, count;
 };
@@ -78,11 +79,12 @@ static size_t type_hash(const Type *type) {
     uint64_t hash = (uint64_t)type->kind * 64 + (uint64_t)type->scalar * 4 + (uint64_t)type->rank;
     for (int i = 0; i < type->rank; i++)
         hash = ((hash ^ (uintptr_t)type->dims[i]) * UINT64_C(0x9e3779b97f4a7c15)) >> 3;
+    hash = ((hash ^ (uintptr_t)type->layout) * UINT64_C(0x9e3779b97f4a7c15)) >> 3;
     return (size_t)hash;
 }
 
 static bool same_type(const Type *a, const Type *b) {
-    if (a->kind != b->kind || a->scalar != b->scalar || a->rank != b->rank)
+    if (a->kind != b->kind || a->scalar != b->scalar || a->rank != b->rank || a->layout != b->layout)
         return false;
     for (int i = 0; i < a->rank; i++)
         if (a->dims[i] != b->dims[i])
@@ -107,19 +109,39 @@ static void pool_grow(TypePool *pool) {
     pool->capacity = capacity;
 }
 
-const Type *type_shaped(TypePool *pool, TypeKind kind, PhbDType scalar, int rank, const Dim *const *dims) {
-    Type type = {.kind = kind, .scalar = scalar, .rank = rank};
-    for (int i = 0; i < rank; i++)
-        type.dims[i] = dims[i];
-    const Type **slot = find_slot(pool->slots, pool->capacity, &type);
+static const Type *intern_type(TypePool *pool, const Type *type) {
+    const Type **slot = find_slot(pool->slots, pool->capacity, type);
     if (*slot)
         return *slot;
     Type *copy = NEW(pool->arena, Type);
-    *copy = type;
+    *copy = *type;
     *slot = copy;
     if (++pool->count * 2 > pool->capacity)
         pool_grow(pool);
     return copy;
+}
+
+const Type *type_shaped(TypePool *pool, TypeKind kind, PhbDType scalar, int rank, const Dim *const *dims) {
+    Type type = {.kind = kind, .scalar = scalar, .rank = rank};
+    for (int i = 0; i < rank; i++)
+        type.dims[i] = dims[i];
+    return intern_type(pool, &type);
+}
+
+static const Layout *intern_layout(TypePool *pool, const Layout *layout) {
+    for (int i = 0; i < pool->layouts.count; i++)
+        if (layout_same(pool->layouts.items[i], layout))
+            return pool->layouts.items[i];
+    Layout *copy = NEW(pool->arena, Layout);
+    *copy = *layout;
+    vec_push(pool->arena, &pool->layouts, copy);
+    return copy;
+}
+
+const Type *type_laid_out(TypePool *pool, const Type *tile, const Layout *layout) {
+    Type type = *tile;
+    type.layout = layout ? intern_layout(pool, layout) : NULL;
+    return intern_type(pool, &type);
 }
 
 void type_print(Buffer *buffer, const Type *type) {
@@ -139,4 +161,6 @@ void type_print(Buffer *buffer, const Type *type) {
         dim_print(buffer, type->dims[i]);
     }
     buffer_puts(buffer, "]");
+    if (type->layout)
+        layout_print(buffer, type->layout);
 }

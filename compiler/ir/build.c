@@ -83,6 +83,8 @@ void ir_copy_attributes(IrOp *to, const IrOp *from) {
     memcpy(to->extent, from->extent, sizeof to->extent);
     to->name = from->name;
     to->once = from->once;
+    to->shared_at = from->shared_at;
+    to->shared_bytes = from->shared_bytes;
 }
 
 void ir_mark_stored(const IrOp *op, bool *stored) {

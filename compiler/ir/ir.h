@@ -67,6 +67,7 @@ struct IrOp {
     const Dim *extent[PHB_MAX_RANK];
     const char *name; /* interned */
     bool once;        /* a store of a scalar, an atomic: once per CTA */
+    int64_t shared_at, shared_bytes; /* memory level: the CTA's shared memory that its result is, or that it works in; 0 bytes: none */
     IrOp *prev, *next;
     IrBlock *parent;
     bool mark; /* scratch of the pass at hand */
@@ -81,6 +82,8 @@ struct IrBlock {
 struct IrKernel {
     Signature signature;
     IrBlock *body; /* arguments: the parameters, in order */
+    int threads;          /* memory level: of a CTA; 0 at the value level */
+    int64_t shared_bytes; /* and its shared memory */
 };
 
 typedef struct IrModule {

@@ -21,7 +21,10 @@
  *         do %5: i64, %6: f32 {
  *             %7 = add %6, %x : f32
  *             yield %7
- *         } */
+ *         }
+ *
+ * At the memory level the signature says `threads`, with the bytes of a CTA's shared memory, types of tiles have layouts, and ` at 0+1024` says which bytes
+ * of shared memory an op takes. */
 #include "compiler/ir/ir.h"
 
 #include <ctype.h>
@@ -149,6 +152,8 @@ void ir_print_op(Buffer *buffer, const IrOp *op) {
         buffer_puts(buffer, info->attr == ATTR_UNROLL ? " unroll " : " ");
         dim_print(buffer, op->dim);
     }
+    if (op->shared_bytes)
+        buffer_printf(buffer, " at %" PRId64 "+%" PRId64, op->shared_at, op->shared_bytes);
     for (int i = 0; i < op->results.count; i++) {
         buffer_puts(buffer, i > 0 ? ", " : " : ");
         type_print(buffer, op->results.items[i]->type);
@@ -227,7 +232,8 @@ static void print_cluster_dims(Buffer *buffer, const Signature *signature) {
     buffer_puts(buffer, "\n");
 }
 
-static void print_signature(Buffer *buffer, const Signature *signature) {
+static void print_signature(Buffer *buffer, const IrKernel *kernel) {
+    const Signature *signature = &kernel->signature;
     buffer_printf(buffer, "\nkernel %s", signature->name);
     print_span(buffer, signature->span);
     buffer_puts(buffer, "\n");
@@ -242,6 +248,8 @@ static void print_signature(Buffer *buffer, const Signature *signature) {
         buffer_printf(buffer, "    launch %" PRId64 ", %" PRId64 ", %" PRId64 "\n", signature->launch_threads, signature->launch_min_blocks,
             signature->launch_max_regs);
     print_cluster_dims(buffer, signature);
+    if (kernel->threads)
+        buffer_printf(buffer, "    threads %d, %" PRId64 "\n", kernel->threads, kernel->shared_bytes);
     for (int i = 0; i < signature->symbolic.count; i++)
         buffer_printf(buffer, "    dim %s\n", signature->symbolic.items[i]);
     for (int i = 0; i < signature->search.count; i++)
@@ -277,7 +285,7 @@ void ir_print(Buffer *buffer, IrModule *module) {
     for (int i = 0; i < module->kernels.count; i++) {
         IrKernel *kernel = module->kernels.items[i];
         ir_number(kernel);
-        print_signature(buffer, &kernel->signature);
+        print_signature(buffer, kernel);
         buffer_puts(buffer, "{\n");
         print_block(buffer, kernel->body, 1);
         buffer_puts(buffer, "}\n");

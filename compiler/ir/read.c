@@ -41,6 +41,7 @@ typedef struct Line {
     const Dim *extent[PHB_MAX_RANK];
     const char *name;
     bool once;
+    int64_t shared_at, shared_bytes;
     Span span;
 } Line;
 
@@ -212,6 +213,11 @@ static void read_line(Reader *r, Line *line) {
             info->text);
     if (!r->failed)
         read_attribute(r, line);
+    if (reader_accept(r, "at")) {
+        line->shared_at = (int64_t)reader_take_number(r, INT32_MAX);
+        reader_expect(r, "+");
+        line->shared_bytes = (int64_t)reader_take_number(r, INT32_MAX);
+    }
     read_result_types(r, line);
     line->span = reader_take_span(r);
     reader_expect_newline(r);
@@ -262,6 +268,8 @@ static void read_op(Reader *r, IrBlock *block) {
     memcpy(op->extent, line.extent, sizeof op->extent);
     op->name = line.name;
     op->once = line.once;
+    op->shared_at = line.shared_at;
+    op->shared_bytes = line.shared_bytes;
     vec_push(r->context->arena, &r->op_spans, start);
     read_regions(r, op);
     for (int i = 0; i < op->results.count; i++)

@@ -220,6 +220,48 @@ static PhbDType take_dtype(Reader *r) {
     return dtype;
 }
 
+/* `r4`, `c16`, `r4+c16` or `0`. */
+static LayoutBasis read_basis(Reader *r) {
+    LayoutBasis basis = {{0, 0}};
+    if (r->token.kind == IR_TOKEN_INT) {
+        reader_take_number(r, 0);
+        return basis;
+    }
+    do {
+        const char *word = reader_take_name(r, "a basis");
+        int axis = *word == 'c', at = 0;
+        for (const char *digit = *word ? word + 1 : word; *digit >= '0' && *digit <= '9' && at < 1 << 24; digit++)
+            at = at * 10 + (*digit - '0');
+        char spelt[16];
+        snprintf(spelt, sizeof spelt, "%c%d", "rc"[axis], at);
+        if (!r->failed && (strcmp(spelt, word) != 0 || !at || basis.at[axis]))
+            reader_fail(r, r->token.span, "'%.20s' is no basis of a layout", word);
+        basis.at[axis] = at;
+    } while (reader_accept(r, "+"));
+    return basis;
+}
+
+static const Layout *read_layout(Reader *r) {
+    Layout *layout = NEW(r->context->arena, Layout);
+    int bit = 0, first = 0, counts[3];
+    reader_expect(r, "<");
+    for (int group = 0; group < 3; group++) {
+        for (first = bit; !r->failed && !reader_at(r, group < 2 ? "," : ">"); bit++) {
+            if (bit - first == (group == 0 ? LAYOUT_REGISTERS : group == 1 ? LAYOUT_LANES : LAYOUT_WARPS))
+                reader_fail(r, r->token.span, "the layout has too many bits");
+            else
+                layout->bases[bit] = read_basis(r);
+        }
+        counts[group] = bit - first;
+        reader_expect(r, group < 2 ? "," : ">");
+    }
+    if (counts[1] != LAYOUT_LANES)
+        reader_fail(r, r->token.span, "a warp has %d bits of lanes, the layout %d", LAYOUT_LANES, counts[1]);
+    layout->registers = counts[0];
+    layout->warps = counts[2];
+    return layout;
+}
+
 const Type *reader_type(Reader *r) {
     TypeKind kind = TYPE_SCALAR;
     if (reader_accept(r, "tensor"))
@@ -243,7 +285,8 @@ const Type *reader_type(Reader *r) {
             dims[rank++] = reader_dim(r, 0);
     } while (reader_accept(r, ","));
     reader_expect(r, "]");
-    return type_shaped(r->context->types, kind, dtype, rank, dims);
+    const Type *type = type_shaped(r->context->types, kind, dtype, rank, dims);
+    return reader_at(r, "<") ? type_laid_out(r->context->types, type, read_layout(r)) : type;
 }
 
 /* ---- declarations ---- */
@@ -307,6 +350,10 @@ void reader_declaration(Reader *r) {
         signature->launch_max_regs = take_signed(r);
     } else if (reader_accept(r, "cluster_dims")) {
         read_cluster_dims(r);
+    } else if (reader_accept(r, "threads")) {
+        r->kernel->threads = (int)reader_take_number(r, 1024);
+        reader_expect(r, ",");
+        r->kernel->shared_bytes = (int64_t)reader_take_number(r, INT32_MAX);
     } else if (reader_accept(r, "dim")) {
         vec_push(arena, &signature->symbolic, reader_take_name(r, "the name of a dim"));
     } else if (reader_accept(r, "search")) {

@@ -1,0 +1,173 @@
+/* Layouts: linear maps from (register, lane, warp) to (row, column), over bits. Blocked ones deal the bits of a tile's rows and columns out, low ones first. */
+#include "compiler/base/base.h"
+
+#include <string.h>
+
+int layout_bits(const Layout *layout) {
+    return layout->registers + LAYOUT_LANES + layout->warps;
+}
+
+const LayoutBasis *layout_lanes(const Layout *layout) {
+    return layout->bases + layout->registers;
+}
+
+const LayoutBasis *layout_warps(const Layout *layout) {
+    return layout->bases + layout->registers + LAYOUT_LANES;
+}
+
+bool layout_same(const Layout *a, const Layout *b) {
+    return a->registers == b->registers && a->warps == b->warps && memcmp(a->bases, b->bases, sizeof *a->bases * (size_t)layout_bits(a)) == 0;
+}
+
+int layout_register_at(const Layout *layout, int index, int axis) {
+    int at = 0;
+    for (int bit = 0; bit < layout->registers; bit++)
+        if (index >> bit & 1)
+            at ^= layout->bases[bit].at[axis];
+    return at;
+}
+
+bool layout_permutes(const Layout *from, const Layout *to, int sources[1 << LAYOUT_REGISTERS]) {
+    if (from->warps != to->warps || memcmp(layout_lanes(from), layout_lanes(to), sizeof *from->bases * (size_t)(LAYOUT_LANES + from->warps)) != 0)
+        return false;
+    for (int i = 0; i < 1 << to->registers; i++) {
+        int found = 0;
+        while (found < 1 << from->registers && (layout_register_at(from, found, 0) != layout_register_at(to, i, 0) ||
+                                                   layout_register_at(from, found, 1) != layout_register_at(to, i, 1)))
+            found++;
+        if (found == 1 << from->registers)
+            return false;
+        sources[i] = found;
+    }
+    return true;
+}
+
+static bool is_zero(const LayoutBasis *basis) {
+    return !basis->at[0] && !basis->at[1];
+}
+
+Layout layout_slice(const Layout *layout, int axis) {
+    Layout slice = {.warps = layout->warps};
+    int count = 0, bits = layout_bits(layout);
+    for (int bit = 0; bit < bits; bit++) {
+        LayoutBasis basis = layout->bases[bit];
+        basis.at[axis] = 0;
+        if (bit >= layout->registers || !is_zero(&basis)) {
+            slice.bases[count++] = basis;
+            slice.registers += bit < layout->registers;
+        }
+    }
+    return slice;
+}
+
+Layout layout_swap(const Layout *layout) {
+    Layout swapped = *layout;
+    for (int bit = 0; bit < layout_bits(layout); bit++)
+        swapped.bases[bit] = (LayoutBasis){{layout->bases[bit].at[1], layout->bases[bit].at[0]}};
+    return swapped;
+}
+
+/* ---- dealing ---- */
+
+int layout_log2(int64_t n) {
+    int bits = 0;
+    while ((int64_t)1 << bits < n)
+        bits++;
+    return bits;
+}
+
+/* Bits of the tile that are not dealt yet, low ones first; the place among the layout's bases that gets the next one. */
+typedef struct Dealer {
+    int bits[2], used[2];
+    LayoutBasis *next;
+} Dealer;
+
+static bool has_bits(const Dealer *dealer, int axis) {
+    return dealer->used[axis] < dealer->bits[axis];
+}
+
+/* One bit of `axis`, or where it has none of the other one, or where neither has, nothing: the threads repeat each other. */
+static void deal(Dealer *dealer, int axis) {
+    if (!has_bits(dealer, axis))
+        axis = !axis;
+    if (has_bits(dealer, axis))
+        dealer->next->at[axis] = 1 << dealer->used[axis]++;
+    dealer->next++;
+}
+
+static int bits_left(const Dealer *dealer) {
+    return dealer->bits[0] - dealer->used[0] + dealer->bits[1] - dealer->used[1];
+}
+
+/* Deals the first `own` bits of `fast` to registers and leaves room for what threads do not take. */
+static bool begin(Dealer *dealer, int64_t rows, int64_t columns, int fast, int own, int warp_bits, Layout *layout) {
+    *layout = (Layout){.warps = warp_bits};
+    *dealer = (Dealer){.bits = {layout_log2(rows), layout_log2(columns)}, .next = layout->bases};
+    if (own > dealer->bits[fast])
+        own = dealer->bits[fast];
+    int rest = bits_left(dealer) - own - LAYOUT_LANES - warp_bits;
+    layout->registers = own + (rest > 0 ? rest : 0);
+    if (layout->registers > LAYOUT_REGISTERS)
+        return false;
+    for (int i = 0; i < own; i++)
+        deal(dealer, fast);
+    dealer->next = layout->bases + layout->registers;
+    return true;
+}
+
+bool layout_blocked(int64_t rows, int64_t columns, int fast, int64_t vector, bool warps_across, int warp_bits, Layout *layout) {
+    Dealer dealer;
+    if (!begin(&dealer, rows, columns, fast, layout_log2(vector), warp_bits, layout))
+        return false;
+    int own = dealer.used[fast];
+    for (int i = 0; i < LAYOUT_LANES; i++)
+        deal(&dealer, fast);
+    for (int i = 0; i < warp_bits; i++)
+        deal(&dealer, warps_across ? !fast : fast);
+    dealer.next = layout->bases + own;
+    while (bits_left(&dealer))
+        deal(&dealer, fast);
+    return true;
+}
+
+bool layout_outer(int64_t rows, int64_t columns, int64_t width, int warp_bits, Layout *layout) {
+    enum { LANES_ALONG = 3 };
+    Dealer dealer;
+    if (!begin(&dealer, rows, columns, 1, layout_log2(width), warp_bits, layout))
+        return false;
+    int own[2] = {0, dealer.used[1]};
+    for (int i = 0; i < LAYOUT_LANES; i++)
+        deal(&dealer, i < LANES_ALONG);
+    for (int i = 0; i < warp_bits; i++)
+        deal(&dealer, i & 1);
+    dealer.next = layout->bases + own[1];
+    while (bits_left(&dealer)) {
+        int axis = has_bits(&dealer, 0) && has_bits(&dealer, 1) ? own[1] < own[0] : has_bits(&dealer, 1);
+        own[axis]++;
+        deal(&dealer, axis);
+    }
+    return true;
+}
+
+/* ---- text ---- */
+
+static void print_basis(Buffer *buffer, const LayoutBasis *basis) {
+    if (is_zero(basis))
+        buffer_puts(buffer, "0");
+    for (int axis = 0; axis < 2; axis++)
+        if (basis->at[axis])
+            buffer_printf(buffer, "%s%c%d", axis && basis->at[0] ? "+" : "", "rc"[axis], basis->at[axis]);
+}
+
+void layout_print(Buffer *buffer, const Layout *layout) {
+    const int ends[3] = {layout->registers, layout->registers + LAYOUT_LANES, layout_bits(layout)};
+    buffer_puts(buffer, "<");
+    for (int group = 0, bit = 0; group < 3; group++) {
+        buffer_puts(buffer, group ? ", " : "");
+        for (int first = bit; bit < ends[group]; bit++) {
+            buffer_puts(buffer, bit > first ? " " : "");
+            print_basis(buffer, &layout->bases[bit]);
+        }
+    }
+    buffer_puts(buffer, ">");
+}

@@ -1,0 +1,107 @@
+/* Loops and branches: carried values are phis, one for each register. */
+#include "compiler/codegen/simt/simt.h"
+
+static void make_phis(Simt *s, IrValue *const *values, int count) {
+    for (int i = 0; i < count; i++) {
+        int registers = simt_count(values[i]->type);
+        s->values[values[i]->id] = simt_registers(s, registers);
+        for (int r = 0; r < registers; r++)
+            s->values[values[i]->id][r] = LLVMBuildPhi(s->e->builder, value_type(s->e, values[i]->type->scalar), "");
+    }
+}
+
+static void feed_phis(Simt *s, IrValue *const *values, IrValue *const *sources, int count, LLVMBasicBlockRef from) {
+    for (int i = 0; i < count; i++) {
+        for (int r = 0; r < simt_count(values[i]->type); r++) {
+            LLVMValueRef source = values[i]->type->kind == TYPE_TILE ? simt_tile(s, sources[i])[r] : simt_scalar(s, sources[i]);
+            LLVMAddIncoming(s->values[values[i]->id][r], &source, &from, 1);
+        }
+    }
+}
+
+static void share_values(Simt *s, IrValue *const *to, IrValue *const *from, int count) {
+    for (int i = 0; i < count; i++)
+        s->values[to[i]->id] = s->values[from[i]->id];
+}
+
+static void emit_for(Simt *s, const IrOp *op) {
+    Emitter *e = s->e;
+    LLVMBuilderRef builder = e->builder;
+    const IrBlock *body = op->regions.items[0];
+    int count = op->results.count;
+    LLVMValueRef start = simt_scalar(s, op->operands.items[0]), step = simt_scalar(s, op->operands.items[2]);
+    LLVMValueRef trips = emit_trip_count(e, start, simt_scalar(s, op->operands.items[1]), step), zero = emit_int_const(e, 0);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(builder), header = block_append(e, "for"), inside = block_append(e, "do"), after = block_append(e, "end");
+    LLVMBuildBr(builder, header);
+
+    LLVMPositionBuilderAtEnd(builder, header);
+    LLVMValueRef done = LLVMBuildPhi(builder, e->i64, ""), index = LLVMBuildPhi(builder, e->i64, "");
+    LLVMAddIncoming(done, &zero, &before, 1);
+    LLVMAddIncoming(index, &start, &before, 1);
+    simt_set(s, body->args.items[0], index);
+    make_phis(s, body->args.items + 1, count);
+    feed_phis(s, body->args.items + 1, op->operands.items + 3, count, before);
+    LLVMBuildCondBr(builder, LLVMBuildICmp(builder, LLVMIntNE, done, trips, ""), inside, after);
+
+    LLVMPositionBuilderAtEnd(builder, inside);
+    simt_block(s, body);
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(builder);
+    LLVMValueRef next = LLVMBuildAdd(builder, done, emit_int_const(e, 1), ""), next_index = LLVMBuildAdd(builder, index, step, "");
+    LLVMAddIncoming(done, &next, &latch, 1);
+    LLVMAddIncoming(index, &next_index, &latch, 1);
+    feed_phis(s, body->args.items + 1, body->last->operands.items, count, latch);
+    loop_close(e, header, LOOP_SCALAR);
+
+    LLVMPositionBuilderAtEnd(builder, after);
+    share_values(s, op->results.items, body->args.items + 1, count);
+}
+
+static void emit_while(Simt *s, const IrOp *op) {
+    Emitter *e = s->e;
+    LLVMBuilderRef builder = e->builder;
+    const IrBlock *test = op->regions.items[0], *body = op->regions.items[1];
+    int count = op->results.count;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(builder), header = block_append(e, "while"), inside = block_append(e, "do"), after = block_append(e, "end");
+    LLVMBuildBr(builder, header);
+
+    LLVMPositionBuilderAtEnd(builder, header);
+    make_phis(s, test->args.items, count);
+    feed_phis(s, test->args.items, op->operands.items, count, before);
+    simt_block(s, test);
+    LLVMBuildCondBr(builder, simt_scalar(s, test->last->operands.items[0]), inside, after);
+
+    LLVMPositionBuilderAtEnd(builder, inside);
+    share_values(s, body->args.items, test->args.items, count);
+    simt_block(s, body);
+    feed_phis(s, test->args.items, body->last->operands.items, count, LLVMGetInsertBlock(builder));
+    loop_close(e, header, LOOP_SCALAR);
+
+    LLVMPositionBuilderAtEnd(builder, after);
+    share_values(s, op->results.items, test->args.items, count);
+}
+
+static void emit_if(Simt *s, const IrOp *op) {
+    Emitter *e = s->e;
+    LLVMBuilderRef builder = e->builder;
+    LLVMBasicBlockRef branches[2] = {block_append(e, "then"), block_append(e, "else")}, ends[2], after = block_append(e, "end");
+    LLVMBuildCondBr(builder, simt_scalar(s, op->operands.items[0]), branches[0], branches[1]);
+    for (int r = 0; r < 2; r++) {
+        LLVMPositionBuilderAtEnd(builder, branches[r]);
+        simt_block(s, op->regions.items[r]);
+        ends[r] = LLVMGetInsertBlock(builder);
+        LLVMBuildBr(builder, after);
+    }
+    LLVMPositionBuilderAtEnd(builder, after);
+    make_phis(s, op->results.items, op->results.count);
+    for (int r = 0; r < 2; r++)
+        feed_phis(s, op->results.items, op->regions.items[r]->last->operands.items, op->results.count, ends[r]);
+}
+
+void simt_region(Simt *s, const IrOp *op) {
+    if (op->kind == OP_FOR)
+        emit_for(s, op);
+    else if (op->kind == OP_WHILE)
+        emit_while(s, op);
+    else
+        emit_if(s, op);
+}

@@ -1,0 +1,179 @@
+/* The simt backend: a leaf at the memory level becomes the code of one thread. It is written against a table of target hooks, so that what a GPU runs and
+ * what the simulator checks is one thing. Inside of code generation only.
+ *
+ * A tile of a layout is an array of LLVM values, one for each register of the thread: element (row, column) of register r of a thread is the XOR of the
+ * layout's bases for the set bits of r, of its lane and of its warp (compiler/ir/layout.h). Elements beyond the tile's extents are there, and hold anything
+ * but what traps; loads and stores leave them out, reductions take them for the identity. */
+#ifndef PHOBOS_CODEGEN_SIMT_H
+#define PHOBOS_CODEGEN_SIMT_H
+
+#include "compiler/codegen/emit.h"
+
+typedef struct Simt Simt;
+
+typedef enum SimtSpace {
+    SPACE_GLOBAL, /* a tensor */
+    SPACE_SHARED, /* of this CTA */
+    SPACE_REMOTE, /* the shared memory of CTA `rank` of the thread-block cluster */
+} SimtSpace;
+
+/* One access to memory by one thread. */
+typedef struct SimtAccess {
+    SimtSpace space;
+    LLVMValueRef address;   /* GLOBAL: a pointer of the type that `tensor_base` gave; else an i32, bytes from the start of the CTA's shared memory */
+    LLVMValueRef rank;      /* REMOTE: i32 */
+    LLVMTypeRef type;       /* as it lies in memory: an integer or float, or a vector of 2, 4, .. up to 16 bytes */
+    unsigned align;         /* bytes, that the address is known to be a multiple of */
+    LLVMValueRef predicate; /* i1: whether it happens; NULL: always. Under a false one the address may be anything */
+    int param;              /* GLOBAL: index of the tensor parameter */
+    LLVMValueRef inside;    /* i1, else NULL: whether subscripts of a `shared` array are within its extents; where not, it is a fault */
+    Span span;              /* where in the source, for what the simulator says */
+} SimtAccess;
+
+/* Ways of a shuffle; `SHUFFLE_UP` and `SHUFFLE_DOWN` leave a lane its own value where the other would lie outside of the warp. */
+typedef enum SimtShuffle { SHUFFLE_INDEX, SHUFFLE_XOR, SHUFFLE_UP, SHUFFLE_DOWN } SimtShuffle;
+
+/* Shapes and types of a warp's matrix instruction, m x n x k; operands as PTX has them. */
+typedef enum SimtMma {
+    MMA_F16,  /* m16n8k16, f32 accumulator */
+    MMA_BF16, /* m16n8k16, f32 accumulator */
+    MMA_TF32, /* m16n8k8, f32 accumulator */
+    MMA_I8,   /* m16n8k32, i32 accumulator; signs in the call */
+} SimtMma;
+
+/* What a target provides. The builder stands where the code goes; a hook may add blocks and leaves it at the end of the last one. All threads of a CTA
+ * reach `barrier`, and all lanes of a warp what is a matter of the warp, together, but for what the kernel's own thread code does wrong. A hook that a
+ * target has no use for is NULL where that is said. */
+typedef struct SimtTarget {
+    const char *name;      /* for messages */
+    bool has_mma;          /* tensor cores: mma, ldmatrix and copy_async are there */
+    bool checks;           /* tells the source position of what it runs; nothing may be dropped because no result depends on it */
+    int64_t shared_limit;  /* bytes a CTA can have */
+    int register_limit;    /* 32-bit registers a thread */
+
+    /* Makes the function `name`, its entry block with the builder in it, and sets s->function, s->self, and *places. What ends it is `ret void`, written
+     * by the caller. Attributes that limit threads and registers are the target's: s->kernel's signature and s->threads are set. */
+    void (*begin)(Simt *s, const char *name, LaunchPlaces *places);
+    void (*end)(Simt *s); /* the function is complete. NULL: nothing is left to do */
+    LLVMValueRef (*tensor_base)(Simt *s, LLVMValueRef pointer); /* of a tensor argument, as a pointer of the space that tensors lie in */
+
+    /* Where am I. i32 but for `cta`. */
+    LLVMValueRef (*thread)(Simt *s); /* 0 .. s->threads - 1 */
+    LLVMValueRef (*lane)(Simt *s);   /* thread % 32, in a way that the target optimises best */
+    LLVMValueRef (*cta)(Simt *s);    /* i64: its number in the one-dimensional launch of runtime/program.h */
+
+    /* Memory. A load under a false predicate gives 0; values are as they lie in memory. */
+    LLVMValueRef (*load)(Simt *s, const SimtAccess *access);
+    void (*store)(Simt *s, const SimtAccess *access, LLVMValueRef value);
+    /* OP_ATOMIC_ADD, _MAX, _MIN or _CAS on an element of `dtype`, relaxed; gives the old value as it lies in memory. `compare` is for CAS alone. Tensors: the
+     * whole device sees it; shared memory: the CTA, and the cluster where `remote` values of it exist. 8- and 16-bit elements are the target's matter. */
+    LLVMValueRef (*atomic)(Simt *s, OpKind kind, PhbDType dtype, const SimtAccess *access, LLVMValueRef compare, LLVMValueRef value);
+
+    /* The CTA. What any thread wrote to shared memory or tensors before `barrier`, every thread of the CTA sees after it. */
+    void (*barrier)(Simt *s, Span span);
+
+    /* The warp: all 32 lanes arrive. */
+    LLVMValueRef (*shuffle)(Simt *s, SimtShuffle way, LLVMValueRef value, LLVMValueRef lane, Span span); /* i32 of i32; `lane` i32: index, mask or distance */
+    LLVMValueRef (*ballot)(Simt *s, LLVMValueRef predicate, Span span); /* i32: bit = lane */
+    LLVMValueRef (*elect)(Simt *s, Span span);                         /* i1, true in one lane */
+
+    /* The thread-block cluster. Arrive and wait alternate in every thread of every CTA. */
+    LLVMValueRef (*cluster_rank)(Simt *s);                        /* i32 */
+    void (*cluster_arrive)(Simt *s, bool relaxed, Span span);     /* not relaxed: releases what the thread wrote */
+    void (*cluster_wait)(Simt *s, Span span);                     /* acquires */
+
+    /* Copies from tensors to shared memory behind the thread's back: access->type is 4, 8 or 16 bytes, under a false predicate zeros are written. Groups
+     * complete in order: `copy_wait` returns when all but the last `left` groups of this thread have; other threads see the bytes after a barrier. */
+    void (*copy_async)(Simt *s, LLVMValueRef shared, const SimtAccess *access);
+    void (*copy_commit)(Simt *s);
+    void (*copy_wait)(Simt *s, int left, Span span);
+
+    /* Tensor cores. ldmatrix: `count` 1, 2 or 4 8x8 matrices of 16-bit elements, lane i gives the address of row i % 8 of matrix i / 8; i32 each. */
+    void (*ldmatrix)(Simt *s, LLVMValueRef shared, int count, bool transposed, LLVMValueRef results[4], Span span);
+    /* d = a * b + c. i32 (packed) operands: 4 of a and 2 of b; 4 of c and d, f32 or i32. */
+    void (*mma)(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMValueRef a[4], const LLVMValueRef b[2], const LLVMValueRef c[4], LLVMValueRef d[4]);
+} SimtTarget;
+
+struct Simt {
+    Emitter *e;
+    const SimtTarget *target;
+    const IrKernel *kernel; /* at the memory level */
+    int threads;            /* of a CTA, */
+    int warps;              /* in so many */
+    LLVMValueRef function;
+    LLVMValueRef self;               /* the target's own: the simulator's thread; NULL on GPUs */
+    void *data;                      /* the target's own */
+    LaunchRegs launch;
+    LLVMValueRef thread, lane, warp; /* i32 */
+    LLVMValueRef cluster[3];         /* i64: thread-block cluster in the grid; without @cluster_dims the CTA itself */
+    LLVMValueRef **values;           /* by IrValue.id: registers of the thread; of a scalar, one */
+    struct SimtPlace *places;        /* element.c's */
+};
+
+/* ---- leaf.c ---- */
+
+/* The code of a thread of `kernel`, which is at the memory level, as function `name` of e->module; e->level says what the target's arithmetic has. */
+LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name);
+
+void simt_block(Simt *s, const IrBlock *block);
+int simt_count(const Type *type); /* registers of a value */
+LLVMValueRef simt_scalar(const Simt *s, const IrValue *value);      /* a scalar, value or parameter */
+LLVMValueRef const *simt_tile(const Simt *s, const IrValue *value); /* registers of a tile */
+void simt_set(Simt *s, const IrValue *value, LLVMValueRef scalar);
+LLVMValueRef *simt_registers(Simt *s, int count);    /* an array, in the arena */
+LLVMValueRef simt_int(const Simt *s, int64_t value); /* i32 */
+
+/* ---- region.c: for, while, if ---- */
+
+void simt_region(Simt *s, const IrOp *op);
+
+/* ---- element.c: where the elements of a thread lie ---- */
+
+void simt_elements_begin(Simt *s); /* at the start of the function: for all layouts of the kernel */
+/* Row or column (axis 0 or 1; a tile of rank 1 is one row) of register `index`, i32: that of register 0, and a constant. */
+LLVMValueRef simt_element(Simt *s, const Type *type, int index, int axis);
+LLVMValueRef simt_origin(Simt *s, const Layout *layout, int axis);             /* of register 0 */
+bool simt_is_sum(const Simt *s, const Layout *layout, int offset, int axis);   /* a register at `offset` is at origin + offset, not only origin ^ offset */
+int64_t simt_reach(const Layout *layout, int axis);                            /* rows or columns with padding */
+LLVMValueRef simt_owner(Simt *s, const Layout *layout);                        /* i1: of threads that hold the same elements, the first; NULL: always */
+LLVMValueRef simt_exists(Simt *s, const Type *type, int index);                /* i1: the register holds no padding; NULL: always */
+LLVMValueRef simt_and(Simt *s, LLVMValueRef a, LLVMValueRef b);                /* i1s, NULL for true */
+int simt_source(const Type *from, const Type *to, int index);                  /* the register of `from`, a slice, that broadcasts to register `index` of `to` */
+int simt_run(const Layout *layout, int axis);                                  /* the first so many bits of registers count elements along the axis */
+
+/* ---- access.c: slices of tensors and shared memory ---- */
+
+void simt_load(Simt *s, const IrOp *op);
+void simt_store(Simt *s, const IrOp *op);
+/* The element that an op with offsets accesses, for atomics: under its bounds as predicate, `once` not looked at. `scalar` is the element's type. */
+SimtAccess simt_point(Simt *s, const IrOp *op, const Type *scalar);
+
+/* ---- shared.c, reduce.c, dot.c ----
+ *
+ * An op with shared_bytes works at shared_at: it writes there, passes a barrier, and reads. What keeps others from the bytes before and after is in the IR. */
+
+void simt_stage(Simt *s, const IrOp *op);
+void simt_convert(Simt *s, const IrOp *op);
+void simt_reshape(Simt *s, const IrOp *op);
+void simt_cumsum(Simt *s, const IrOp *op);
+void simt_reduce(Simt *s, const IrOp *op);
+void simt_dot(Simt *s, const IrOp *op);
+
+/* ---- hooks.c: what hooks and emitters share ---- */
+
+/* For targets without predicated accesses: between begin and end the builder is where the predicate holds. */
+typedef struct SimtBranch {
+    LLVMBasicBlockRef before, after;
+} SimtBranch;
+SimtBranch simt_branch_begin(Simt *s, LLVMValueRef predicate);                       /* NULL: no branch is made */
+LLVMValueRef simt_branch_end(Simt *s, const SimtBranch *branch, LLVMValueRef value); /* `value` or zero; NULL gives NULL */
+LLVMValueRef simt_shuffle(Simt *s, SimtShuffle way, LLVMValueRef value, LLVMValueRef lane, Span span); /* of any scalar type */
+LLVMValueRef simt_shared_load(Simt *s, LLVMTypeRef type, LLVMValueRef address, unsigned align, LLVMValueRef predicate, Span span);
+void simt_shared_store(Simt *s, LLVMValueRef value, LLVMValueRef address, unsigned align, LLVMValueRef predicate, Span span);
+
+/* ---- thread.c: thread code ---- */
+
+/* Emits the op, if it is one of LANGUAGE.md 7's: says whether it was. */
+bool simt_thread_op(Simt *s, const IrOp *op);
+
+#endif

@@ -1,0 +1,163 @@
+/* Puts layouts into types. Requires a specialised kernel with its number of threads. Preserves what it computes; afterwards
+ *  - every tile's type has a layout, and ops that are element-wise, or carry values, have one layout for all;
+ *  - a broadcast's operand, a reduction's result and a transpose's result have the layout that follows from the other side's;
+ *  - both factors of a product are `shared` values, which `stage` makes of tiles where the tile is defined, so that loops need not do it again. */
+#include "compiler/layout/layout.h"
+
+typedef struct Assigner {
+    Context *context;
+    IrKernel *kernel;
+    const Layout **layouts; /* by IrValue.id, as chosen; values made later have ids beyond */
+} Assigner;
+
+static bool is_tile(const IrValue *value) {
+    return value->type->kind == TYPE_TILE;
+}
+
+static void lay_out(Assigner *a, IrValue *value) {
+    if (is_tile(value))
+        value->type = type_laid_out(a->context->types, value->type, a->layouts[value->id]);
+}
+
+static void lay_out_block(Assigner *a, IrBlock *block) {
+    for (int i = 0; block->owner && i < block->args.count; i++)
+        lay_out(a, block->args.items[i]);
+    for (IrOp *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->results.count; i++)
+            lay_out(a, op->results.items[i]);
+        for (int r = 0; r < op->regions.count; r++)
+            lay_out_block(a, op->regions.items[r]);
+    }
+}
+
+/* ---- conversions ---- */
+
+static IrOp *make_op(Assigner *a, OpKind kind, Span span, const Type *type, IrValue *operand) {
+    IrBlock nowhere = {0};
+    IrOp *op = ir_append(a->context, &nowhere, kind, span, &operand, 1, &type, 1);
+    op->parent = NULL;
+    op->prev = op->next = NULL;
+    return op;
+}
+
+static void insert_after(IrOp *at, IrOp *op) {
+    op->parent = at->parent;
+    op->prev = at;
+    op->next = at->next;
+    *(at->next ? &at->next->prev : &at->parent->last) = op;
+    at->next = op;
+}
+
+/* Operand `index` of `op` in another layout. */
+static void convert_operand(Assigner *a, IrOp *op, int index, const Layout *layout) {
+    IrValue *operand = op->operands.items[index];
+    const Type *type = type_laid_out(a->context->types, operand->type, layout);
+    if (type == operand->type)
+        return;
+    IrOp *convert = make_op(a, OP_CONVERT_LAYOUT, op->span, type, operand);
+    ir_insert_before(op, convert);
+    op->operands.items[index] = convert->results.items[0];
+}
+
+/* The op gives its result in `layout`; what used it goes on with the layout it had. */
+static void convert_result(Assigner *a, IrOp *op, const Layout *layout) {
+    IrValue *result = op->results.items[0];
+    const Type *type = type_laid_out(a->context->types, result->type, layout);
+    if (type == result->type)
+        return;
+    IrOp *convert = make_op(a, OP_CONVERT_LAYOUT, op->span, result->type, result);
+    ir_replace_uses(a->kernel, result, convert->results.items[0]);
+    result->type = type;
+    insert_after(op, convert);
+}
+
+/* ---- ops ---- */
+
+static void assign_broadcast(Assigner *a, IrOp *op) {
+    const Type *from = op->operands.items[0]->type, *to = op->results.items[0]->type;
+    if (from->kind != TYPE_TILE)
+        return;
+    Layout layout = *to->layout;
+    if (tile_rows(from) != tile_rows(to))
+        layout = layout_slice(&layout, 0);
+    if (tile_columns(from) != tile_columns(to))
+        layout = layout_slice(&layout, 1);
+    convert_operand(a, op, 0, &layout);
+}
+
+static void assign_reduction(Assigner *a, IrOp *op) {
+    const Type *from = op->operands.items[0]->type;
+    if (op->axis < 0)
+        return;
+    Layout layout = layout_slice(from->layout, from->rank == 1 ? 1 : op->axis);
+    convert_result(a, op, &layout);
+}
+
+static void assign_reshape(Assigner *a, IrOp *op) {
+    const Type *from = op->operands.items[0]->type, *to = op->results.items[0]->type;
+    if (!reshape_keeps_axes(op))
+        return;
+    bool same = tile_rows(from) == tile_rows(to) && tile_columns(from) == tile_columns(to);
+    Layout layout = same ? *from->layout : layout_swap(from->layout);
+    convert_result(a, op, &layout);
+}
+
+/* The op in `block` that `op` is, or is somewhere inside of. */
+static IrOp *ancestor_in(const IrBlock *block, IrOp *op) {
+    while (op->parent != block)
+        op = op->parent->owner;
+    return op;
+}
+
+static void stage_operand(Assigner *a, IrOp *op, int index) {
+    IrValue *tile = op->operands.items[index];
+    const Type *type = type_shaped(a->context->types, TYPE_SHARED, tile->type->scalar, tile->type->rank, tile->type->dims);
+    IrOp *stage = make_op(a, OP_STAGE, op->span, type, tile);
+    ir_insert_before(ancestor_in(tile->def ? tile->def->parent : tile->block, op), stage);
+    op->operands.items[index] = stage->results.items[0];
+}
+
+static void assign_block(Assigner *a, IrBlock *block);
+
+static void assign_op(Assigner *a, IrOp *op) {
+    Layout swapped;
+    switch (op->kind) {
+    case OP_BROADCAST:
+        assign_broadcast(a, op);
+        return;
+    case OP_RESHAPE:
+        assign_reshape(a, op);
+        return;
+    case OP_TRANSPOSE:
+        swapped = layout_swap(op->operands.items[0]->type->layout);
+        convert_result(a, op, &swapped);
+        return;
+    case OP_DOT:
+    case OP_DOT_T:
+        stage_operand(a, op, 0);
+        stage_operand(a, op, 1);
+        return;
+    default:
+        if (op_info[op->kind].traits & TRAIT_REDUCES)
+            assign_reduction(a, op);
+        for (int r = 0; r < op->regions.count; r++)
+            assign_block(a, op->regions.items[r]);
+    }
+}
+
+static void assign_block(Assigner *a, IrBlock *block) {
+    for (IrOp *op = block->first, *next; op; op = next) {
+        next = op->next;
+        assign_op(a, op);
+    }
+}
+
+bool layout_assign(Context *context, IrKernel *kernel, const char **why) {
+    Assigner assigner = {.context = context, .kernel = kernel};
+    assigner.layouts = NEW_ARRAY(context->arena, const Layout *, ir_number(kernel) + 1);
+    if (!layout_choose(context, kernel, assigner.layouts, why))
+        return false;
+    lay_out_block(&assigner, kernel->body);
+    assign_block(&assigner, kernel->body);
+    return true;
+}

@@ -1,0 +1,51 @@
+/* How many threads a CTA has, and the way from the value level to the memory level. */
+#include "compiler/layout/layout.h"
+
+enum {
+    THREADS_OF_THREAD_CODE = 256, /* without @launch: LANGUAGE.md 8 */
+    MOST_THREADS = 1024,
+    USUAL_THREADS = 256, /* of tile code that does not need more */
+    FEW_REGISTERS = 8,   /* elements of the largest tile a thread, where there are enough for that many threads */
+    MANY_REGISTERS = 64, /* beyond which more threads are better */
+};
+
+static int64_t largest_tile(const IrBlock *block) {
+    int64_t largest = 0;
+    for (const IrOp *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->results.count; i++) {
+            const Type *type = op->results.items[i]->type;
+            int64_t size = type->kind == TYPE_TILE ? (int64_t)1 << (layout_log2(tile_rows(type)) + layout_log2(tile_columns(type))) : 0;
+            largest = size > largest ? size : largest;
+        }
+        for (int r = 0; r < op->regions.count; r++) {
+            int64_t inner = largest_tile(op->regions.items[r]);
+            largest = inner > largest ? inner : largest;
+        }
+    }
+    return largest;
+}
+
+static int choose_threads(const IrKernel *kernel) {
+    int64_t elements = largest_tile(kernel->body), threads = 32;
+    if (kernel->signature.launch_threads)
+        return (int)kernel->signature.launch_threads;
+    if (ir_has_thread_code(kernel))
+        return THREADS_OF_THREAD_CODE;
+    while (threads < USUAL_THREADS && elements / threads > FEW_REGISTERS)
+        threads *= 2;
+    while (threads < MOST_THREADS && elements / threads > MANY_REGISTERS)
+        threads *= 2;
+    return (int)threads;
+}
+
+bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why) {
+    kernel->threads = choose_threads(kernel);
+    if (kernel->threads % 32 != 0 && largest_tile(kernel->body) > 0) {
+        *why = arena_printf(context->arena, "tiles need whole warps, and %d threads are not", kernel->threads);
+        return false;
+    }
+    if (!layout_assign(context, kernel, why) || !layout_place(context, kernel, limits, why))
+        return false;
+    layout_barriers(context, kernel);
+    return true;
+}

@@ -1,0 +1,39 @@
+/* From the value level to the memory level: every tile gets a layout, what does not fit is converted, shared memory gets its places, threads their barriers.
+ * Knows no LLVM; takes specialised kernels. */
+#ifndef PHOBOS_LAYOUT_H
+#define PHOBOS_LAYOUT_H
+
+#include "compiler/ir/ir.h"
+
+typedef struct LayoutLimits {
+    int64_t shared_bytes; /* a CTA */
+    int registers;        /* 32-bit ones a thread */
+} LayoutLimits;
+
+/* Brings `kernel` to the memory level, in place: the passes below, one after the other. False where it cannot run as threads under `limits`: *why is a
+ * sentence in the arena, and the kernel is of no use any more. */
+bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why);
+
+/* ---- classes.c: which values share a layout, and which one ---- */
+
+/* Layouts of the tiles of `kernel` by IrValue.id, for its number of threads; false where one would not fit. */
+bool layout_choose(Context *context, const IrKernel *kernel, const Layout **layouts, const char **why);
+
+/* ---- assign.c: types with layouts, conversions between them, operands of products in shared memory ---- */
+
+bool layout_assign(Context *context, IrKernel *kernel, const char **why);
+
+/* ---- place.c: shared memory ---- */
+
+bool layout_place(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why);
+/* Bytes of shared memory that `op` works in, or that its result is; 0: none. */
+int64_t layout_shared_bytes(const IrKernel *kernel, const IrOp *op);
+
+int64_t layout_pitch(const Type *type);        /* bytes from row to row of a tile in shared memory */
+int layout_warps_reduced(const Layout *layout, int axis); /* bits of the warp's number that a reduction along `axis`, or -1: all, reduces over */
+
+/* ---- barriers.c ---- */
+
+void layout_barriers(Context *context, IrKernel *kernel);
+
+#endif
