@@ -1,4 +1,5 @@
-/* Layouts: linear maps from (register, lane, warp) to (row, column), over bits. Blocked ones deal the bits of a tile's rows and columns out, low ones first. */
+/* Layouts: linear maps from (register, lane, warp) to (row, column), over bits. Blocked ones deal the bits of a tile's rows and columns out, low ones
+ * first. */
 #include "compiler/base/base.h"
 
 #include <string.h>
@@ -156,7 +157,7 @@ static void print_basis(Buffer *buffer, const LayoutBasis *basis) {
         buffer_puts(buffer, "0");
     for (int axis = 0; axis < 2; axis++)
         if (basis->at[axis])
-            buffer_printf(buffer, "%s%c%d", axis && basis->at[0] ? "+" : "", "rc"[axis], basis->at[axis]);
+            buffer_printf(buffer, "%s%c%d", axis && basis->at[0] ? "+" : "", "rc"[axis], basis -> at[axis]);
 }
 
 void layout_print(Buffer *buffer, const Layout *layout) {

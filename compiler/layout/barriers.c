@@ -1,7 +1,7 @@
-/* Puts a barrier wherever one thread could touch bytes that another one touched since the last barrier, and one of them writes, so that tile statements take
- * effect in program order. Requires layouts and places in shared memory. Between two accesses of thread code ordering is the source's matter: there none is
- * added. An op with scratch writes it, passes a barrier of its own, and reads it. Never adds one where threads may diverge: regions without tile statements
- * are looked at as a whole. */
+/* Puts a barrier wherever one thread could touch bytes that another one touched since the last barrier, and one of them writes, so that tile
+ * statements take effect in program order. Requires layouts and places in shared memory. Between two accesses of thread code ordering is the source's
+ * matter: there none is added. An op with scratch writes it, passes a barrier of its own, and reads it. Never adds one where threads may diverge:
+ * regions without tile statements are looked at as a whole. */
 #include "compiler/layout/layout.h"
 
 /* What an op reads or writes. */

@@ -1,8 +1,9 @@
 /* Which values share a layout, and which one it is.
  *
- * Element-wise ops, and loops and branches that carry tiles, take operands and results in one layout: those values are one class. Other ops tie classes
- * together: what is reduced, broadcast or transposed has a slice or the transpose of the other's layout where it has none of its own. Accumulators of products
- * choose first, then tiles of two axes that are loaded or stored, the largest first, then what is tied to them, then the rest. */
+ * Element-wise ops, and loops and branches that carry tiles, take operands and results in one layout: those values are one class. Other ops tie
+ * classes together: what is reduced, broadcast or transposed has a slice or the transpose of the other's layout where it has none of its own.
+ * Accumulators of products choose first, then tiles of two axes that are loaded or stored, the largest first, then what is tied to them, then the
+ * rest. */
 #include "compiler/layout/layout.h"
 
 typedef struct Class {
@@ -265,8 +266,8 @@ bool layout_choose(Context *context, const IrKernel *kernel, const Layout **layo
     for (int round = 0; round < ROUNDS; round++) {
         for (Class *class = next_class(c, round); class; class = next_class(c, round)) {
             if (!give(c, class)) {
-                *why = arena_printf(context->arena, "a tile of %lld x %lld elements is more than %d threads hold in registers", (long long)class->rows,
-                    (long long)class->columns, kernel->threads);
+                *why = arena_printf(context->arena, "a tile of %lld x %lld elements is more than %d threads hold in registers",
+                    (long long)class->rows, (long long)class->columns, kernel->threads);
                 return false;
             }
             follow_ties(c);

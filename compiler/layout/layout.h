@@ -1,5 +1,5 @@
-/* From the value level to the memory level: every tile gets a layout, what does not fit is converted, shared memory gets its places, threads their barriers.
- * Knows no LLVM; takes specialised kernels. */
+/* From the value level to the memory level: every tile gets a layout, what does not fit is converted, shared memory gets its places, threads their
+ * barriers. Knows no LLVM; takes specialised kernels. */
 #ifndef PHOBOS_LAYOUT_H
 #define PHOBOS_LAYOUT_H
 
@@ -10,8 +10,8 @@ typedef struct LayoutLimits {
     int registers;        /* 32-bit ones a thread */
 } LayoutLimits;
 
-/* Brings `kernel` to the memory level, in place: the passes below, one after the other. False where it cannot run as threads under `limits`: *why is a
- * sentence in the arena, and the kernel is of no use any more. */
+/* Brings `kernel` to the memory level, in place: the passes below, one after the other. False where it cannot run as threads under `limits`: *why is
+ * a sentence in the arena, and the kernel is of no use any more. */
 bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why);
 
 /* ---- classes.c: which values share a layout, and which one ---- */
@@ -29,7 +29,7 @@ bool layout_place(Context *context, IrKernel *kernel, const LayoutLimits *limits
 /* Bytes of shared memory that `op` works in, or that its result is; 0: none. */
 int64_t layout_shared_bytes(const IrKernel *kernel, const IrOp *op);
 
-int64_t layout_pitch(const Type *type);        /* bytes from row to row of a tile in shared memory */
+int64_t layout_pitch(const Type *type);                   /* bytes from row to row of a tile in shared memory */
 int layout_warps_reduced(const Layout *layout, int axis); /* bits of the warp's number that a reduction along `axis`, or -1: all, reduces over */
 
 /* ---- barriers.c ---- */

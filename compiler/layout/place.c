@@ -1,7 +1,7 @@
-/* Gives every use of shared memory its place. Requires layouts. Afterwards op->shared_at and op->shared_bytes are set where an op works in shared memory or its
- * result lies there, and kernel->shared_bytes is what a CTA needs. Two uses share bytes only where they are not alive at the same time: a staged tile lives
- * from its op to its last use, and to the end of every loop that it is defined before and used in; an op's own scratch while the op runs; what the source
- * declares as `shared` as long as the CTA. */
+/* Gives every use of shared memory its place. Requires layouts. Afterwards op->shared_at and op->shared_bytes are set where an op works in shared
+ * memory or its result lies there, and kernel->shared_bytes is what a CTA needs. Two uses share bytes only where they are not alive at the same time:
+ * a staged tile lives from its op to its last use, and to the end of every loop that it is defined before and used in; an op's own scratch while the
+ * op runs; what the source declares as `shared` as long as the CTA. */
 #include "compiler/layout/layout.h"
 
 enum { ALIGN = 16 };
@@ -64,11 +64,16 @@ int64_t layout_shared_bytes(const IrKernel *kernel, const IrOp *op) {
     case OP_SHARED:
         return tile_bytes(op->results.items[0]->type);
     case OP_CONVERT_LAYOUT:
-        return layout_permutes(op->operands.items[0]->type->layout, op->results.items[0]->type->layout, sources) ? 0 : tile_bytes(op->results.items[0]->type);
+        return layout_permutes(op->operands.items[0]->type->layout, op->results.items[0]->type->layout, sources)
+                   ? 0
+                   : tile_bytes(op->results.items[0]->type);
     case OP_RESHAPE:
-        return reshape_keeps_axes(op) ? 0 : tile_rows(op->results.items[0]->type) * tile_columns(op->results.items[0]->type) * (dtype_bits(op->results.items[0]->type->scalar) / 8);
+        return reshape_keeps_axes(op) ? 0
+                                      : tile_rows(op->results.items[0]->type) * tile_columns(op->results.items[0]->type) *
+                                            (dtype_bits(op->results.items[0]->type->scalar) / 8);
     case OP_CUMSUM:
-        return tile_rows(op->results.items[0]->type) * tile_columns(op->results.items[0]->type) * (dtype_bits(op->results.items[0]->type->scalar) / 8);
+        return tile_rows(op->results.items[0]->type) * tile_columns(op->results.items[0]->type) *
+               (dtype_bits(op->results.items[0]->type->scalar) / 8);
     case OP_BLOCK_SUM:
     case OP_BLOCK_MAX:
     case OP_BLOCK_MIN:
@@ -160,6 +165,7 @@ bool layout_place(Context *context, IrKernel *kernel, const LayoutLimits *limits
         place(&placer, i);
     if (kernel->shared_bytes <= limits->shared_bytes)
         return true;
-    *why = arena_printf(context->arena, "it needs %lld bytes of shared memory, a CTA has at most %lld", (long long)kernel->shared_bytes, (long long)limits->shared_bytes);
+    *why = arena_printf(context->arena, "it needs %lld bytes of shared memory, a CTA has at most %lld", (long long)kernel->shared_bytes,
+        (long long)limits->shared_bytes);
     return false;
 }

@@ -292,7 +292,7 @@ void emit_cumsum(Leaf *leaf, const IrOp *op) {
     PhbDType dtype = type->scalar;
     int64_t n = tile_extent(type, 0), columns = type->rank == 2 ? tile_extent(type, 1) : 1;
     /* As a matrix of n rows, also where it is [n]. */
-    const Type matrix = {TYPE_TILE, dtype, 2, {dim_int(e->context->dims, n), dim_int(e->context->dims, columns)}};
+    const Type matrix = {.kind = TYPE_TILE, .scalar = dtype, .rank = 2, .dims = {dim_int(e->context->dims, n), dim_int(e->context->dims, columns)}};
     const int axis[2] = {0, 1};
     Access from = access_area(leaf, axis, &matrix, plan_area(leaf->plan, operand)),
            to = access_area(leaf, axis, &matrix, plan_area(leaf->plan, result));

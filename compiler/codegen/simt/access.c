@@ -1,21 +1,23 @@
-/* Loads and stores of slices. A slice that lies inside of its tensor as a whole, which the CTA finds out by one comparison, is accessed by vectors where layout,
- * offsets and the arena's padding allow; else each element has its own predicate. Offsets are any 64-bit numbers: addresses wrap, and are used only where the
- * bounds say that the element exists. Inside of a tile indices have 32 bits. */
+/* Loads and stores of slices. A slice that lies inside of its tensor as a whole, which the CTA finds out by one comparison, is accessed by vectors
+ * where layout, offsets and the arena's padding allow; else each element has its own predicate. Offsets are any 64-bit numbers: addresses wrap, and
+ * are used only where the bounds say that the element exists. Inside of a tile indices have 32 bits. */
 #include "compiler/codegen/simt/simt.h"
 
 #include "compiler/layout/layout.h"
+
+#include <stdlib.h>
 
 enum { VECTOR_BYTES = 16, MULTIPLE_DEPTH = 16 };
 
 /* How the rows (0) and columns (1) of a tile walk the memory of its slice. */
 typedef struct Slice {
     const IrOp *op;
-    const Type *type;        /* of the value */
-    SimtAccess access;       /* of the element at row 0, column 0, which may lie outside */
-    LLVMValueRef stride[2];  /* bytes, in the width of the address; NULL: the extent is 1 */
+    const Type *type;             /* of the value */
+    SimtAccess access;            /* of the element at row 0, column 0, which may lie outside */
+    LLVMValueRef stride[2];       /* bytes, in the width of the address; NULL: the extent is 1 */
     LLVMValueRef low[2], size[2]; /* i32: the indices low .. low + size - 1 exist; NULL: all do */
-    LLVMValueRef full;       /* i1: all do; NULL: always */
-    int run;                 /* neighbouring registers that are neighbours in aligned memory */
+    LLVMValueRef full;            /* i1: all do; NULL: always */
+    int run;                      /* neighbouring registers that are neighbours in aligned memory */
 } Slice;
 
 /* ---- offsets ---- */

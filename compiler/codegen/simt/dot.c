@@ -1,5 +1,5 @@
-/* Products by fma, without tensor cores: both factors lie in shared memory, and every thread has a part of the accumulator in registers. Each element is one chain
- * in ascending k. A turn of the loop takes neighbouring elements along k at once, as vectors where memory has them side by side. */
+/* Products by fma, without tensor cores: both factors lie in shared memory, and every thread has a part of the accumulator in registers. Each element
+ * is one chain in ascending k. A turn of the loop takes neighbouring elements along k at once, as vectors where memory has them side by side. */
 #include "compiler/codegen/simt/simt.h"
 
 #include "compiler/layout/layout.h"
@@ -13,10 +13,10 @@ typedef struct Factor {
     int axis;         /* of the accumulator that it runs along */
     bool k_is_last;
     int64_t outer, pitch, size;
-    int count;               /* different rows, or columns, of the accumulator in a thread, */
+    int count; /* different rows, or columns, of the accumulator in a thread, */
     int offsets[1 << LAYOUT_REGISTERS];
-    int run;                 /* so many of which are neighbours in memory, where k is not last */
-    LLVMValueRef *base;      /* i32: address at k = 0 of each run */
+    int run;            /* so many of which are neighbours in memory, where k is not last */
+    LLVMValueRef *base; /* i32: address at k = 0 of each run */
 } Factor;
 
 typedef struct Product {
@@ -39,7 +39,8 @@ static void find_factor(Product *p, Factor *factor, int operand, int axis, bool 
     LLVMBuilderRef builder = s->e->builder;
     const Layout *layout = p->type->layout;
     const IrValue *staged = p->op->operands.items[operand];
-    *factor = (Factor){.stage = staged->def, .type = staged->type, .axis = axis, .k_is_last = k_is_last, .outer = tile_extent(p->type, axis), .run = 1};
+    *factor =
+        (Factor){.stage = staged->def, .type = staged->type, .axis = axis, .k_is_last = k_is_last, .outer = tile_extent(p->type, axis), .run = 1};
     factor->pitch = layout_pitch(staged->type);
     factor->size = dtype_bits(staged->type->scalar) / 8;
     for (int i = 0; i < 1 << layout->registers; i++)
@@ -125,7 +126,8 @@ static void multiply(const Product *p, LLVMValueRef *sums, int64_t first, int64_
     load_factor(p, &p->b, k, steps, b);
     for (int step = 0; step < steps; step++) {
         for (int i = 0; i < count; i++) {
-            int row = find_offset(&p->a, layout_register_at(p->type->layout, i, 0)), column = find_offset(&p->b, layout_register_at(p->type->layout, i, 1));
+            int row = find_offset(&p->a, layout_register_at(p->type->layout, i, 0)),
+                column = find_offset(&p->b, layout_register_at(p->type->layout, i, 1));
             sums[i] = multiply_add(p, a[step][row], b[step][column], sums[i]);
         }
     }

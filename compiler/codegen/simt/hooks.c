@@ -43,7 +43,8 @@ LLVMValueRef simt_shuffle(Simt *s, SimtShuffle way, LLVMValueRef value, LLVMValu
         LLVMValueRef bits = LLVMBuildBitCast(builder, value, e->i64, ""), shift = emit_int_const(e, 32);
         LLVMValueRef low = shuffle_word(s, way, LLVMBuildTrunc(builder, bits, e->i32, ""), lane, span);
         LLVMValueRef high = shuffle_word(s, way, LLVMBuildTrunc(builder, LLVMBuildLShr(builder, bits, shift, ""), e->i32, ""), lane, span);
-        LLVMValueRef both = LLVMBuildOr(builder, LLVMBuildZExt(builder, low, e->i64, ""), LLVMBuildShl(builder, LLVMBuildZExt(builder, high, e->i64, ""), shift, ""), "");
+        LLVMValueRef both = LLVMBuildOr(
+            builder, LLVMBuildZExt(builder, low, e->i64, ""), LLVMBuildShl(builder, LLVMBuildZExt(builder, high, e->i64, ""), shift, ""), "");
         return LLVMBuildBitCast(builder, both, type, "");
     }
     return LLVMBuildTrunc(builder, shuffle_word(s, way, LLVMBuildZExt(builder, value, e->i32, ""), lane, span), type, "");

@@ -1,5 +1,5 @@
-/* Reductions: in the registers of a thread by halves, between lanes by xor of 16, 8, 4, 2, 1, between warps in ascending order through shared memory. The
- * order follows from the layout alone. What lies beyond the tile's extents counts as the identity. */
+/* Reductions: in the registers of a thread by halves, between lanes by xor of 16, 8, 4, 2, 1, between warps in ascending order through shared memory.
+ * The order follows from the layout alone. What lies beyond the tile's extents counts as the identity. */
 #include "compiler/codegen/simt/simt.h"
 
 #include "compiler/layout/layout.h"
@@ -48,8 +48,10 @@ static LLVMValueRef is_better(const Reduction *r, const Part *a, const Part *b) 
         LLVMValueRef y_sign = LLVMBuildICmp(builder, LLVMIntSLT, LLVMBuildBitCast(builder, y, bits, ""), LLVMConstNull(bits), "");
         LLVMValueRef up = LLVMBuildAnd(builder, same, LLVMBuildAnd(builder, x_sign, LLVMBuildNot(builder, y_sign, ""), ""), "");
         LLVMValueRef down = LLVMBuildAnd(builder, same, LLVMBuildAnd(builder, y_sign, LLVMBuildNot(builder, x_sign, ""), ""), "");
-        better = LLVMBuildOr(builder, LLVMBuildFCmp(builder, LLVMRealOGT, y, x, ""), LLVMBuildAnd(builder, x_nan, LLVMBuildNot(builder, y_nan, ""), ""), "");
-        worse = LLVMBuildOr(builder, LLVMBuildFCmp(builder, LLVMRealOGT, x, y, ""), LLVMBuildAnd(builder, y_nan, LLVMBuildNot(builder, x_nan, ""), ""), "");
+        better = LLVMBuildOr(
+            builder, LLVMBuildFCmp(builder, LLVMRealOGT, y, x, ""), LLVMBuildAnd(builder, x_nan, LLVMBuildNot(builder, y_nan, ""), ""), "");
+        worse = LLVMBuildOr(
+            builder, LLVMBuildFCmp(builder, LLVMRealOGT, x, y, ""), LLVMBuildAnd(builder, y_nan, LLVMBuildNot(builder, x_nan, ""), ""), "");
         better = LLVMBuildOr(builder, better, up, "");
         worse = LLVMBuildOr(builder, worse, down, "");
     } else {
@@ -196,8 +198,10 @@ static void reduce_warps(const Reduction *r, Part *parts, int count) {
     int64_t size = dtype_bits(r->type->scalar) / 8;
     LLVMValueRef writes = writes_partial(r);
     for (int i = 0; i < count; i++) {
-        LLVMValueRef number = LLVMBuildAdd(e->builder, partial_number(r, &partials, i), partials.own, ""), predicate = simt_and(s, writes, kept_exists(r, i));
-        simt_shared_store(s, value_to_memory(e, r->type->scalar, parts[i].value), address_of(r, partials.values, size, number), (unsigned)size, predicate, r->op->span);
+        LLVMValueRef number = LLVMBuildAdd(e->builder, partial_number(r, &partials, i), partials.own, ""),
+                     predicate = simt_and(s, writes, kept_exists(r, i));
+        simt_shared_store(s, value_to_memory(e, r->type->scalar, parts[i].value), address_of(r, partials.values, size, number), (unsigned)size,
+            predicate, r->op->span);
         if (r->has_index)
             simt_shared_store(s, parts[i].index, address_of(r, r->op->shared_at, 4, number), 4, predicate, r->op->span);
     }
@@ -206,7 +210,8 @@ static void reduce_warps(const Reduction *r, Part *parts, int count) {
         LLVMValueRef first = partial_number(r, &partials, i), predicate = kept_exists(r, i);
         for (int warp = 0; warp < partials.warps; warp++) {
             LLVMValueRef number = LLVMBuildAdd(e->builder, first, simt_int(s, warp), "");
-            LLVMValueRef stored = simt_shared_load(s, memory_type(e, r->type->scalar), address_of(r, partials.values, size, number), (unsigned)size, predicate, r->op->span);
+            LLVMValueRef stored = simt_shared_load(
+                s, memory_type(e, r->type->scalar), address_of(r, partials.values, size, number), (unsigned)size, predicate, r->op->span);
             Part part = {value_from_memory(e, r->type->scalar, stored), NULL};
             if (r->has_index)
                 part.index = simt_shared_load(s, e->i32, address_of(r, r->op->shared_at, 4, number), 4, predicate, r->op->span);

@@ -31,7 +31,8 @@ static void emit_for(Simt *s, const IrOp *op) {
     int count = op->results.count;
     LLVMValueRef start = simt_scalar(s, op->operands.items[0]), step = simt_scalar(s, op->operands.items[2]);
     LLVMValueRef trips = emit_trip_count(e, start, simt_scalar(s, op->operands.items[1]), step), zero = emit_int_const(e, 0);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(builder), header = block_append(e, "for"), inside = block_append(e, "do"), after = block_append(e, "end");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(builder), header = block_append(e, "for"), inside = block_append(e, "do"),
+                      after = block_append(e, "end");
     LLVMBuildBr(builder, header);
 
     LLVMPositionBuilderAtEnd(builder, header);
@@ -61,7 +62,8 @@ static void emit_while(Simt *s, const IrOp *op) {
     LLVMBuilderRef builder = e->builder;
     const IrBlock *test = op->regions.items[0], *body = op->regions.items[1];
     int count = op->results.count;
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(builder), header = block_append(e, "while"), inside = block_append(e, "do"), after = block_append(e, "end");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(builder), header = block_append(e, "while"), inside = block_append(e, "do"),
+                      after = block_append(e, "end");
     LLVMBuildBr(builder, header);
 
     LLVMPositionBuilderAtEnd(builder, header);

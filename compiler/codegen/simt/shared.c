@@ -102,7 +102,8 @@ static void sum_column(Simt *s, const IrOp *op, LLVMValueRef column, int64_t row
     const Type *type = op->results.items[0]->type;
     LLVMTypeRef memory = memory_type(e, type->scalar);
     unsigned align = (unsigned)element_bytes(type);
-    LLVMValueRef top = LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, column, simt_int(s, element_bytes(type)), ""), simt_int(s, op->shared_at), "");
+    LLVMValueRef top =
+        LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, column, simt_int(s, element_bytes(type)), ""), simt_int(s, op->shared_at), "");
     LLVMValueRef first = simt_shared_load(s, memory, top, align, NULL, op->span);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(e->builder);
     Loop loop = loop_begin(e, emit_int_const(e, 1), emit_int_const(e, rows));
@@ -112,7 +113,8 @@ static void sum_column(Simt *s, const IrOp *op, LLVMValueRef column, int64_t row
     LLVMPositionBuilderAtEnd(e->builder, body);
     LLVMValueRef offset = LLVMBuildMul(e->builder, LLVMBuildTrunc(e->builder, loop.index, e->i32, ""), simt_int(s, row_bytes), "");
     LLVMValueRef address = LLVMBuildAdd(e->builder, top, offset, "");
-    LLVMValueRef operands[3] = {value_from_memory(e, type->scalar, sum), value_from_memory(e, type->scalar, simt_shared_load(s, memory, address, align, NULL, op->span))};
+    LLVMValueRef operands[3] = {
+        value_from_memory(e, type->scalar, sum), value_from_memory(e, type->scalar, simt_shared_load(s, memory, address, align, NULL, op->span))};
     LLVMValueRef next = value_to_memory(e, type->scalar, emit_element_op(e, OP_ADD, type->scalar, operands));
     simt_shared_store(s, next, address, align, NULL, op->span);
     LLVMAddIncoming(sum, (LLVMValueRef[]){first, next}, (LLVMBasicBlockRef[]){before, LLVMGetInsertBlock(e->builder)}, 2);

@@ -1,9 +1,9 @@
-/* The simt backend: a leaf at the memory level becomes the code of one thread. It is written against a table of target hooks, so that what a GPU runs and
- * what the simulator checks is one thing. Inside of code generation only.
+/* The simt backend: a leaf at the memory level becomes the code of one thread. It is written against a table of target hooks, so that what a GPU runs
+ * and what the simulator checks is one thing. Inside of code generation only.
  *
- * A tile of a layout is an array of LLVM values, one for each register of the thread: element (row, column) of register r of a thread is the XOR of the
- * layout's bases for the set bits of r, of its lane and of its warp (compiler/ir/layout.h). Elements beyond the tile's extents are there, and hold anything
- * but what traps; loads and stores leave them out, reductions take them for the identity. */
+ * A tile of a layout is an array of LLVM values, one for each register of the thread: element (row, column) of register r of a thread is the XOR of
+ * the layout's bases for the set bits of r, of its lane and of its warp (compiler/ir/layout.h). Elements beyond the tile's extents are there, and
+ * hold anything but what traps; loads and stores leave them out, reductions take them for the identity. */
 #ifndef PHOBOS_CODEGEN_SIMT_H
 #define PHOBOS_CODEGEN_SIMT_H
 
@@ -41,20 +41,20 @@ typedef enum SimtMma {
     MMA_I8,   /* m16n8k32, i32 accumulator; signs in the call */
 } SimtMma;
 
-/* What a target provides. The builder stands where the code goes; a hook may add blocks and leaves it at the end of the last one. All threads of a CTA
- * reach `barrier`, and all lanes of a warp what is a matter of the warp, together, but for what the kernel's own thread code does wrong. A hook that a
- * target has no use for is NULL where that is said. */
+/* What a target provides. The builder stands where the code goes; a hook may add blocks and leaves it at the end of the last one. All threads of a
+ * CTA reach `barrier`, and all lanes of a warp what is a matter of the warp, together, but for what the kernel's own thread code does wrong. A hook
+ * that a target has no use for is NULL where that is said. */
 typedef struct SimtTarget {
-    const char *name;      /* for messages */
-    bool has_mma;          /* tensor cores: mma, ldmatrix and copy_async are there */
-    bool checks;           /* tells the source position of what it runs; nothing may be dropped because no result depends on it */
-    int64_t shared_limit;  /* bytes a CTA can have */
-    int register_limit;    /* 32-bit registers a thread */
+    const char *name;     /* for messages */
+    bool has_mma;         /* tensor cores: mma, ldmatrix and copy_async are there */
+    bool checks;          /* tells the source position of what it runs; nothing may be dropped because no result depends on it */
+    int64_t shared_limit; /* bytes a CTA can have */
+    int register_limit;   /* 32-bit registers a thread */
 
-    /* Makes the function `name`, its entry block with the builder in it, and sets s->function, s->self, and *places. What ends it is `ret void`, written
-     * by the caller. Attributes that limit threads and registers are the target's: s->kernel's signature and s->threads are set. */
+    /* Makes the function `name`, its entry block with the builder in it, and sets s->function, s->self, and *places. What ends it is `ret void`,
+     * written by the caller. Attributes that limit threads and registers are the target's: s->kernel's signature and s->threads are set. */
     void (*begin)(Simt *s, const char *name, LaunchPlaces *places);
-    void (*end)(Simt *s); /* the function is complete. NULL: nothing is left to do */
+    void (*end)(Simt *s);                                       /* the function is complete. NULL: nothing is left to do */
     LLVMValueRef (*tensor_base)(Simt *s, LLVMValueRef pointer); /* of a tensor argument, as a pointer of the space that tensors lie in */
 
     /* Where am I. i32 but for `cta`. */
@@ -65,25 +65,28 @@ typedef struct SimtTarget {
     /* Memory. A load under a false predicate gives 0; values are as they lie in memory. */
     LLVMValueRef (*load)(Simt *s, const SimtAccess *access);
     void (*store)(Simt *s, const SimtAccess *access, LLVMValueRef value);
-    /* OP_ATOMIC_ADD, _MAX, _MIN or _CAS on an element of `dtype`, relaxed; gives the old value as it lies in memory. `compare` is for CAS alone. Tensors: the
-     * whole device sees it; shared memory: the CTA, and the cluster where `remote` values of it exist. 8- and 16-bit elements are the target's matter. */
+    /* OP_ATOMIC_ADD, _MAX, _MIN or _CAS on an element of `dtype`, relaxed; gives the old value as it lies in memory. `compare` is for CAS alone.
+     * Tensors: the whole device sees it; shared memory: the CTA, and the cluster where `remote` values of it exist. 8- and 16-bit elements are the
+     * target's matter. */
     LLVMValueRef (*atomic)(Simt *s, OpKind kind, PhbDType dtype, const SimtAccess *access, LLVMValueRef compare, LLVMValueRef value);
 
     /* The CTA. What any thread wrote to shared memory or tensors before `barrier`, every thread of the CTA sees after it. */
     void (*barrier)(Simt *s, Span span);
 
     /* The warp: all 32 lanes arrive. */
-    LLVMValueRef (*shuffle)(Simt *s, SimtShuffle way, LLVMValueRef value, LLVMValueRef lane, Span span); /* i32 of i32; `lane` i32: index, mask or distance */
-    LLVMValueRef (*ballot)(Simt *s, LLVMValueRef predicate, Span span); /* i32: bit = lane */
-    LLVMValueRef (*elect)(Simt *s, Span span);                         /* i1, true in one lane */
+    LLVMValueRef (*shuffle)(
+        Simt *s, SimtShuffle way, LLVMValueRef value, LLVMValueRef lane, Span span); /* i32 of i32; `lane` i32: index, mask or distance */
+    LLVMValueRef (*ballot)(Simt *s, LLVMValueRef predicate, Span span);              /* i32: bit = lane */
+    LLVMValueRef (*elect)(Simt *s, Span span);                                       /* i1, true in one lane */
 
     /* The thread-block cluster. Arrive and wait alternate in every thread of every CTA. */
-    LLVMValueRef (*cluster_rank)(Simt *s);                        /* i32 */
-    void (*cluster_arrive)(Simt *s, bool relaxed, Span span);     /* not relaxed: releases what the thread wrote */
-    void (*cluster_wait)(Simt *s, Span span);                     /* acquires */
+    LLVMValueRef (*cluster_rank)(Simt *s);                    /* i32 */
+    void (*cluster_arrive)(Simt *s, bool relaxed, Span span); /* not relaxed: releases what the thread wrote */
+    void (*cluster_wait)(Simt *s, Span span);                 /* acquires */
 
-    /* Copies from tensors to shared memory behind the thread's back: access->type is 4, 8 or 16 bytes, under a false predicate zeros are written. Groups
-     * complete in order: `copy_wait` returns when all but the last `left` groups of this thread have; other threads see the bytes after a barrier. */
+    /* Copies from tensors to shared memory behind the thread's back: access->type is 4, 8 or 16 bytes, under a false predicate zeros are written.
+     * Groups complete in order: `copy_wait` returns when all but the last `left` groups of this thread have; other threads see the bytes after a
+     * barrier. */
     void (*copy_async)(Simt *s, LLVMValueRef shared, const SimtAccess *access);
     void (*copy_commit)(Simt *s);
     void (*copy_wait)(Simt *s, int left, Span span);
@@ -91,7 +94,8 @@ typedef struct SimtTarget {
     /* Tensor cores. ldmatrix: `count` 1, 2 or 4 8x8 matrices of 16-bit elements, lane i gives the address of row i % 8 of matrix i / 8; i32 each. */
     void (*ldmatrix)(Simt *s, LLVMValueRef shared, int count, bool transposed, LLVMValueRef results[4], Span span);
     /* d = a * b + c. i32 (packed) operands: 4 of a and 2 of b; 4 of c and d, f32 or i32. */
-    void (*mma)(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMValueRef a[4], const LLVMValueRef b[2], const LLVMValueRef c[4], LLVMValueRef d[4]);
+    void (*mma)(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMValueRef a[4], const LLVMValueRef b[2], const LLVMValueRef c[4],
+        LLVMValueRef d[4]);
 } SimtTarget;
 
 struct Simt {
@@ -101,8 +105,8 @@ struct Simt {
     int threads;            /* of a CTA, */
     int warps;              /* in so many */
     LLVMValueRef function;
-    LLVMValueRef self;               /* the target's own: the simulator's thread; NULL on GPUs */
-    void *data;                      /* the target's own */
+    LLVMValueRef self; /* the target's own: the simulator's thread; NULL on GPUs */
+    void *data;        /* the target's own */
     LaunchRegs launch;
     LLVMValueRef thread, lane, warp; /* i32 */
     LLVMValueRef cluster[3];         /* i64: thread-block cluster in the grid; without @cluster_dims the CTA itself */
@@ -116,7 +120,7 @@ struct Simt {
 LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name);
 
 void simt_block(Simt *s, const IrBlock *block);
-int simt_count(const Type *type); /* registers of a value */
+int simt_count(const Type *type);                                   /* registers of a value */
 LLVMValueRef simt_scalar(const Simt *s, const IrValue *value);      /* a scalar, value or parameter */
 LLVMValueRef const *simt_tile(const Simt *s, const IrValue *value); /* registers of a tile */
 void simt_set(Simt *s, const IrValue *value, LLVMValueRef scalar);
@@ -132,14 +136,15 @@ void simt_region(Simt *s, const IrOp *op);
 void simt_elements_begin(Simt *s); /* at the start of the function: for all layouts of the kernel */
 /* Row or column (axis 0 or 1; a tile of rank 1 is one row) of register `index`, i32: that of register 0, and a constant. */
 LLVMValueRef simt_element(Simt *s, const Type *type, int index, int axis);
-LLVMValueRef simt_origin(Simt *s, const Layout *layout, int axis);             /* of register 0 */
-bool simt_is_sum(const Simt *s, const Layout *layout, int offset, int axis);   /* a register at `offset` is at origin + offset, not only origin ^ offset */
-int64_t simt_reach(const Layout *layout, int axis);                            /* rows or columns with padding */
-LLVMValueRef simt_owner(Simt *s, const Layout *layout);                        /* i1: of threads that hold the same elements, the first; NULL: always */
-LLVMValueRef simt_exists(Simt *s, const Type *type, int index);                /* i1: the register holds no padding; NULL: always */
-LLVMValueRef simt_and(Simt *s, LLVMValueRef a, LLVMValueRef b);                /* i1s, NULL for true */
-int simt_source(const Type *from, const Type *to, int index);                  /* the register of `from`, a slice, that broadcasts to register `index` of `to` */
-int simt_run(const Layout *layout, int axis);                                  /* the first so many bits of registers count elements along the axis */
+LLVMValueRef simt_origin(Simt *s, const Layout *layout, int axis); /* of register 0 */
+bool simt_is_sum(
+    const Simt *s, const Layout *layout, int offset, int axis); /* a register at `offset` is at origin + offset, not only origin ^ offset */
+int64_t simt_reach(const Layout *layout, int axis);             /* rows or columns with padding */
+LLVMValueRef simt_owner(Simt *s, const Layout *layout);         /* i1: of threads that hold the same elements, the first; NULL: always */
+LLVMValueRef simt_exists(Simt *s, const Type *type, int index); /* i1: the register holds no padding; NULL: always */
+LLVMValueRef simt_and(Simt *s, LLVMValueRef a, LLVMValueRef b); /* i1s, NULL for true */
+int simt_source(const Type *from, const Type *to, int index);   /* the register of `from`, a slice, that broadcasts to register `index` of `to` */
+int simt_run(const Layout *layout, int axis);                   /* the first so many bits of registers count elements along the axis */
 
 /* ---- access.c: slices of tensors and shared memory ---- */
 
@@ -150,7 +155,8 @@ SimtAccess simt_point(Simt *s, const IrOp *op, const Type *scalar);
 
 /* ---- shared.c, reduce.c, dot.c ----
  *
- * An op with shared_bytes works at shared_at: it writes there, passes a barrier, and reads. What keeps others from the bytes before and after is in the IR. */
+ * An op with shared_bytes works at shared_at: it writes there, passes a barrier, and reads. What keeps others from the bytes before and after is in
+ * the IR. */
 
 void simt_stage(Simt *s, const IrOp *op);
 void simt_convert(Simt *s, const IrOp *op);
@@ -165,8 +171,8 @@ void simt_dot(Simt *s, const IrOp *op);
 typedef struct SimtBranch {
     LLVMBasicBlockRef before, after;
 } SimtBranch;
-SimtBranch simt_branch_begin(Simt *s, LLVMValueRef predicate);                       /* NULL: no branch is made */
-LLVMValueRef simt_branch_end(Simt *s, const SimtBranch *branch, LLVMValueRef value); /* `value` or zero; NULL gives NULL */
+SimtBranch simt_branch_begin(Simt *s, LLVMValueRef predicate);                                         /* NULL: no branch is made */
+LLVMValueRef simt_branch_end(Simt *s, const SimtBranch *branch, LLVMValueRef value);                   /* `value` or zero; NULL gives NULL */
 LLVMValueRef simt_shuffle(Simt *s, SimtShuffle way, LLVMValueRef value, LLVMValueRef lane, Span span); /* of any scalar type */
 LLVMValueRef simt_shared_load(Simt *s, LLVMTypeRef type, LLVMValueRef address, unsigned align, LLVMValueRef predicate, Span span);
 void simt_shared_store(Simt *s, LLVMValueRef value, LLVMValueRef address, unsigned align, LLVMValueRef predicate, Span span);
