@@ -46,8 +46,7 @@ static const Layout u64_layout = {u64_fields, 1, sizeof(uint64_t)};
 #define LIST(T, f, C, E, n) {FIELD_LIST, offsetof(T, f), n, offsetof(T, f##_count), &u64_layout},
 #define RECORDS(T, f, R, n) {FIELD_LIST, offsetof(T, f), n, offsetof(T, f##_count), &R##_layout},
 #define BULK(T, n) {FIELD_BULK, 0, n, 0, NULL},
-#include "runtime/net/messages.def"
-#include "runtime/net/messages_undef.h"
+#include "runtime/net/messages_read.h"
 
 typedef struct MessageInfo {
     int type;
@@ -56,23 +55,8 @@ typedef struct MessageInfo {
 } MessageInfo;
 
 static const MessageInfo messages[] = {
-#define RECORD_BEGIN(T)
-#define RECORD_END(T)
 #define MESSAGE_BEGIN(T, id, number) {number, #id, &T##_layout},
-#define MESSAGE_END(T)
-#define U8(T, f)
-#define U16(T, f)
-#define U32(T, f)
-#define U64(T, f)
-#define I64(T, f)
-#define I64S(T, f, n)
-#define BYTES(T, f, n)
-#define TEXT(T, f, n)
-#define LIST(T, f, C, E, n)
-#define RECORDS(T, f, R, n)
-#define BULK(T, n)
-#include "runtime/net/messages.def"
-#include "runtime/net/messages_undef.h"
+#include "runtime/net/messages_read.h"
 };
 
 static const MessageInfo *message_info(int type) {

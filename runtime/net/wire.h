@@ -36,28 +36,11 @@ typedef enum FetchCode { FETCH_NOT_YET = 1, FETCH_GONE, FETCH_BAD_REGION, FETCH_
 #define TEXT(T, f, n) char f[n]; /* NUL-terminated: at most n - 1 bytes */
 #define LIST(T, f, C, E, n) uint32_t f##_count; C f[n];
 #define RECORDS(T, f, R, n) uint32_t f##_count; R f[n];
-#define BULK(T, n)
-#include "runtime/net/messages.def"
-#include "runtime/net/messages_undef.h"
+#include "runtime/net/messages_read.h"
 
 typedef enum WireType {
-#define RECORD_BEGIN(T)
-#define RECORD_END(T)
 #define MESSAGE_BEGIN(T, id, number) WIRE_##id = number,
-#define MESSAGE_END(T)
-#define U8(T, f)
-#define U16(T, f)
-#define U32(T, f)
-#define U64(T, f)
-#define I64(T, f)
-#define I64S(T, f, n)
-#define BYTES(T, f, n)
-#define TEXT(T, f, n)
-#define LIST(T, f, C, E, n)
-#define RECORDS(T, f, R, n)
-#define BULK(T, n)
-#include "runtime/net/messages.def"
-#include "runtime/net/messages_undef.h"
+#include "runtime/net/messages_read.h"
 } WireType;
 
 typedef struct WireHeader {
