@@ -162,11 +162,11 @@ static void take_proof(PodServer *server) {
     Error error;
     bool fine = task_end(server->prove, &error);
     server->prove = NULL;
-    if (!fine || !open_pod(server, &error)) {
+    /* The pod is opened while the scheduler reads the proof; no unit can come before that. */
+    if (fine)
+        step(server, &(AgentEvent){.kind = AGENT_EVENT_PROVED, .seen = server->seen, .seen_count = server->welcome->tensors_count});
+    if (!fine || !open_pod(server, &error))
         fail(server, &error);
-        return;
-    }
-    step(server, &(AgentEvent){.kind = AGENT_EVENT_PROVED, .seen = server->seen, .seen_count = server->welcome->tensors_count});
 }
 
 static void take_flush(PodServer *server) {

@@ -79,9 +79,10 @@ SCRIPT
 cluster() {
     "$bin/phobosc" add.phb -o add --gpu=none
     scheduler_and_pods >cluster.sh
+    echo './add job.json --threads=2 --progress=none' >local.sh
     "$bin/oracle_add" make job.json
-    measure -- sh cluster.sh 2 job.json -- ./add job.json --threads=2 --progress=none |
-        row "add f32, 2^26, scheduler and two pods of one thread" "one process, 2 threads"
+    measure -- sh cluster.sh 2 job.json -- sh local.sh |
+        row "add f32, 2^26, scheduler and two pods of one thread, from a shell" "one process, 2 threads, from a shell"
     "$bin/oracle_add" check job.json
     # Small tiles: what a unit costs beside its bytes.
     sed 's/"dims"/"cluster": { "BLOCK": 4096 }, "dims"/' job.json >small.json
