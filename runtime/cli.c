@@ -89,6 +89,7 @@ static RunOptions run_options(const CommandLine *line) {
         .log = values[OPTION_LOG].given ? (LogLevel)values[OPTION_LOG].number : LOG_WARNING,
         .leaf = (LeafChoice)values[OPTION_LEAF].number,
         .keep_staging = values[OPTION_KEEP_STAGING].given,
+        .device = values[OPTION_DEVICE].text,
     };
 }
 

@@ -30,6 +30,7 @@ typedef struct Local {
     Problem *problem;
     Plan *plan;
     int threads; /* of each pod */
+    DeviceSet devices;
     LocalPod *pods;
     int pod_count, started;
     int stop_event; /* an eventfd: written, and never read, when the pods are to stop */
@@ -49,10 +50,12 @@ static void say(const Local *local, LogLevel level, const char *text) {
 
 static bool open_pod(LocalPod *local_pod, Pod **pod) {
     const Local *local = local_pod->local;
+    const DeviceChoice *device = &local->devices.items[local_pod->number % local->devices.count];
     PodOptions options = {
         .number = local_pod->number,
         .threads = local->threads,
-        .device = &cpu_device,
+        .device = device->type,
+        .device_number = device->number,
         .cpu_level = getenv("PHOBOS_CPU_LEVEL"),
     };
     *pod = pod_open(local->plan, &options, &local_pod->error);
@@ -200,17 +203,36 @@ static int fail(int exit_code, const Error *error) {
     return exit_code;
 }
 
+/* The least that any pod has. */
+static int64_t pod_memory(const Local *local, Error *error) {
+    int64_t least = INT64_MAX;
+    for (int d = 0; d < local->devices.count; d++) {
+        int64_t bytes = device_memory(&local->devices, &local->devices.items[d], local->pod_count, error);
+        least = bytes < least ? bytes : least;
+    }
+    return least;
+}
+
 static int run_job(Local *local) {
     const RunOptions *options = local->options;
     Error error;
+    if (!device_select(options->device, local->job->kernel, &local->devices, &error))
+        return fail(EXIT_FAILED, &error);
+    local->job->device = local->devices.class;
+    if (local->devices.reason.text[0] != '\0') {
+        char text[sizeof error.text + 64];
+        snprintf(text, sizeof text, "leaves run on the CPU: %s", local->devices.reason.text);
+        say(local, LOG_INFO, text);
+    }
     local->problem = problem_bind(local->job, options->leaf, &error);
     if (local->problem == NULL)
         return fail(EXIT_USAGE, &error);
-    local->pod_count = options->pods > 0 ? options->pods : 1;
+    local->pod_count = options->pods > 0 ? options->pods : local->devices.count;
     local->threads = options->threads > 0 ? options->threads : machine_processors() / local->pod_count;
     if (local->threads < 1)
         local->threads = 1;
-    local->plan = plan_make(local->problem, options->memory > 0 ? options->memory : machine_memory() / local->pod_count, &error);
+    int64_t memory = options->memory > 0 ? options->memory : pod_memory(local, &error);
+    local->plan = memory > 0 ? plan_make(local->problem, memory, &error) : NULL;
     if (local->plan == NULL)
         return fail(EXIT_FAILED, &error);
     local->pods = new_zeroed((size_t)local->pod_count, sizeof *local->pods);

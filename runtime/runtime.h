@@ -178,6 +178,9 @@ const char *json_kind_text(const JsonNode *node);                     /* "a stri
 
 /* ---- job.c: job.json, read, checked and bound to a kernel ---- */
 
+/* What runs leaves. Code for one class gives the same bits on all its devices. */
+typedef enum DeviceClass { CLASS_CPU, CLASS_GPU, CLASS_SIMT } DeviceClass;
+
 typedef struct Job {
     const PhbProgram *program;
     const PhbKernel *kernel;
@@ -186,6 +189,7 @@ typedef struct Job {
     uint64_t *scalars;    /* as kernel->scalars: bits, zero-extended */
     TensorFile *tensors;  /* as kernel->tensors */
     int64_t *leaf_values; /* as kernel->dims: values that the job's "autotune" or a tensor's extent fixes, 0 where neither does */
+    DeviceClass device;   /* of all its pods; the CPU until somebody chooses */
     ErrorList remarks;    /* what is legal and yet worth saying */
     atomic_bool settled;  /* how it ends: outputs_reserve has nothing more to do */
 } Job;
@@ -215,11 +219,12 @@ typedef enum LeafChoice { LEAF_MODEL, LEAF_FIRST, LEAF_MEASURE } LeafChoice;
 typedef struct RunOptions {
     int pods;             /* 0: one a device */
     int threads;          /* of each pod; 0: the machine's processors shared among the pods */
-    int64_t memory;       /* bytes of tiles a pod may hold; 0: half of the machine's memory, shared among the pods */
+    int64_t memory;       /* bytes of tiles a pod may hold; 0: half of the machine's memory shared among the pods, or most of its card's */
     ProgressMode progress;
     LogLevel log;
     LeafChoice leaf;
     bool keep_staging;
+    const char *device; /* the value of --device, or NULL */
 } RunOptions;
 
 int local_run(Job *job, const RunOptions *options); /* an exit code; messages on stderr */

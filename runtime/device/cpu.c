@@ -287,4 +287,12 @@ static Device *cpu_open(const PhbVariant *variant, const DeviceOptions *options,
     return NULL;
 }
 
-const DeviceType cpu_device = {"cpu", cpu_open, cpu_alloc, cpu_launch, cpu_cancel, cpu_close, cpu_describe};
+const DeviceType cpu_device = {
+    .name = "cpu",
+    .open = cpu_open,
+    .alloc = cpu_alloc,
+    .launch = cpu_launch,
+    .cancel = cpu_cancel,
+    .close = cpu_close,
+    .describe = cpu_describe,
+};

@@ -11,12 +11,16 @@ typedef void DeviceDone(void *context, uint32_t instruction, const Error *error)
 
 typedef struct DeviceOptions {
     const PhbKernel *kernel; /* that the variant belongs to */
+    int number;              /* GPUs: which of them */
     int threads;           /* CPU: at least 1 */
     const char *cpu_level; /* CPU: take the code for this level; NULL: the best that the processor runs */
     int launches;          /* the most that are ever in flight */
     DeviceDone *done;
     void *context;
 } DeviceOptions;
+
+/* One thread's way between a host buffer and a device's own memory. */
+typedef struct DeviceLane DeviceLane;
 
 typedef struct DeviceType {
     const char *name;
@@ -31,6 +35,12 @@ typedef struct DeviceType {
     /* Nothing may be in flight. */
     void (*close)(Device *device);
     const char *(*describe)(const Device *device); /* "cpu x86-64-v3, 2 threads" */
+
+    /* NULL, all of them, where the device's memory is the host's. Copies have ended when they return. *buffer: `bytes` of host memory that is fast to copy. */
+    DeviceLane *(*lane_open)(Device *device, size_t bytes, void **buffer, Error *error);
+    bool (*lane_in)(DeviceLane *lane, void *to, size_t bytes, Error *error);         /* from the buffer's start */
+    bool (*lane_out)(DeviceLane *lane, const void *from, size_t bytes, Error *error); /* to the buffer's start */
+    void (*lane_close)(DeviceLane *lane);
 } DeviceType;
 
 struct Device {
@@ -43,5 +53,38 @@ extern const DeviceType cpu_device;
 
 /* Whether this processor runs code of a level ("x86-64-v3"). "native" counts as run: such code is only for the machine that compiled it. */
 bool cpu_level_runs(const char *level);
+
+/* ---- cuda*.c: NVIDIA GPUs through the driver ---- */
+
+extern const DeviceType cuda_device;
+
+bool cuda_runs(int number, const PhbKernel *kernel, Error *error); /* some variant's image on that card; clusters too where the kernel needs them */
+int cuda_count(Error *error); /* of cards; -1 with the reason where there is no driver that works */
+/* Bytes of the card that are free now; 0 with the reason where it cannot be asked. */
+int64_t cuda_free_memory(int number, Error *error);
+/* The image of the variant that the card runs best, or NULL. */
+const PhbGpuCode *cuda_choose_code(const PhbVariant *variant, int major, int minor);
+
+/* ---- select.c ---- */
+
+enum { DEVICE_MOST = 64 };
+
+typedef struct DeviceChoice {
+    const DeviceType *type;
+    int number;
+} DeviceChoice;
+
+/* Devices of one class: a job's results have the same bits on all of them. */
+typedef struct DeviceSet {
+    DeviceClass class;
+    int count; /* at least 1 */
+    DeviceChoice items[DEVICE_MOST];
+    Error reason; /* why the CPU was taken though GPUs come first; empty otherwise */
+} DeviceSet;
+
+/* `wanted` is the value of --device; NULL: auto. False with the reason where what was asked for cannot run the kernel. */
+bool device_select(const char *wanted, const PhbKernel *kernel, DeviceSet *set, Error *error);
+/* Bytes of tiles that each of `pods` pods may hold by default; 0 with the reason where a card does not say. */
+int64_t device_memory(const DeviceSet *set, const DeviceChoice *choice, int pods, Error *error);
 
 #endif

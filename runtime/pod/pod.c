@@ -101,7 +101,7 @@ static void view_shared(const Pod *pod, int tensor, TileView *view) {
 
 static bool fetch_shared(Pod *pod, const EngineAction *action) {
     TileView view;
-    if (pod->fetch == NULL || action->kind != ENGINE_LOAD || !is_shared(pod, action->operand))
+    if (pod->fetch == NULL || pod->device->type->lane_open != NULL || action->kind != ENGINE_LOAD || !is_shared(pod, action->operand))
         return false;
     view_shared(pod, action->operand, &view);
     return pod->fetch(pod->context, action->instruction, action->operand, &view);
@@ -116,7 +116,7 @@ void pod_load(Pod *pod, uint32_t instruction) {
 }
 
 bool pod_tile(const Pod *pod, int tensor, TileView *tile) {
-    if (!is_shared(pod, tensor) || !pod->resident[tensor])
+    if (!is_shared(pod, tensor) || !pod->resident[tensor] || pod->device->type->lane_open != NULL)
         return false;
     view_shared(pod, tensor, tile);
     return true;
@@ -262,6 +262,7 @@ static bool open_parts(Pod *pod, const PodOptions *options, Error *error) {
         return error_errno(error, "pod %d: cannot make an event descriptor", pod->number);
     DeviceOptions device = {
         .kernel = pod->problem->kernel,
+        .number = options->device_number,
         .threads = options->threads,
         .cpu_level = options->cpu_level,
         .launches = pod->plan->window,
@@ -275,7 +276,8 @@ static bool open_parts(Pod *pod, const PodOptions *options, Error *error) {
     if (memory == NULL)
         return false;
     arena_init(&pod->arena, pod->plan, memory);
-    pod->store = store_open(options->threads < 2 ? 2 : options->threads, (int)engine_instructions(pod->plan), instruction_ended, pod, error);
+    pod->store = store_open(options->threads < 2 ? 2 : options->threads, (int)engine_instructions(pod->plan), pod->device,
+        instruction_ended, pod, error);
     return pod->store != NULL;
 }
 

@@ -87,8 +87,8 @@ typedef struct StoreTask {
 
 typedef struct Store Store;
 
-/* At most `capacity` tasks are in flight. */
-Store *store_open(int threads, int capacity, StoreDone *done, void *context, Error *error);
+/* Between files and the memory of `device`. At most `capacity` tasks are in flight. */
+Store *store_open(int threads, int capacity, Device *device, StoreDone *done, void *context, Error *error);
 /* Writes go before reads: they free memory. Large regions are moved by several threads at once. */
 void store_submit(Store *store, const StoreTask *task);
 void store_close(Store *store); /* nothing may be in flight */
@@ -105,6 +105,7 @@ typedef struct PodOptions {
     int number;  /* for messages */
     int threads; /* compute threads, and as many that move tiles; at least 1 */
     const DeviceType *device;
+    int device_number;        /* GPUs: which of them */
     const char *cpu_level;    /* NULL: the best */
     PodRangeDone *range_done; /* called in pod_turn; or NULL */
     PodFetch *fetch;          /* NULL: every tile comes from its file */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define READ_BYTES (INT64_C(1) << 20)   /* what one thread reads at once: large enough for the call not to count, small enough to share a tile */
+#define LANE_BYTES (INT64_C(1) << 20)   /* of a thread's buffer where tiles lie in a device's own memory */
 #define WRITE_BYTES (INT64_C(16) << 20) /* and writes: alone, so that a tile is not to be shared, and pods of one host take turns by the tile */
 
 /* A task in flight, cut along one axis of its region into pieces. */
@@ -27,12 +28,15 @@ typedef struct Queue {
 typedef struct StoreThread {
     Store *store;
     pthread_t handle;
+    DeviceLane *lane;          /* NULL: tiles lie in the host's memory */
+    void *buffer;              /* LANE_BYTES of it */
     const TensorFile *writing; /* what it writes to now, or NULL; guarded by the mutex */
 } StoreThread;
 
 struct Store {
     StoreDone *done;
     void *context;
+    const DeviceType *device; /* of the lanes */
     StoreThread *threads;
     int thread_count; /* set before the first task */
 
@@ -101,18 +105,49 @@ static bool read_beyond(const StoreTask *task, const Region *region, char *rows,
     return true;
 }
 
-static bool move_piece(const Transfer *transfer, int64_t piece, Error *error) {
+/* Between the task's file and the host's memory. */
+static bool move_rows(const StoreTask *task, const Region *region, void *rows, Error *error) {
+    if (task->write)
+        return tensor_file_write(task->file, region, rows, task->pitch, error);
+    if (is_inside(task->file, region))
+        return tensor_file_read(task->file, region, rows, task->pitch, error);
+    return read_beyond(task, region, rows, error);
+}
+
+/* The region through the thread's buffer: in halves along the first axis that is longer than 1 until one fits. */
+static bool move_by_lane(const StoreThread *thread, const StoreTask *task, const Region *region, char *rows, Error *error) {
+    const DeviceType *device = thread->store->device;
+    int last = task->rank - 1, axis = 0;
+    while (axis < last && region->extent[axis] == 1)
+        axis++;
+    int64_t stride = axis == last ? task->element : task->pitch;
+    for (int k = axis + 1; k < last; k++)
+        stride *= region->extent[k];
+    int64_t extent = region->extent[axis], bytes = stride * extent;
+    if (bytes > LANE_BYTES) {
+        Region part = *region;
+        part.extent[axis] = extent / 2;
+        if (!move_by_lane(thread, task, &part, rows, error))
+            return false;
+        part.origin[axis] += part.extent[axis];
+        part.extent[axis] = extent - part.extent[axis];
+        return move_by_lane(thread, task, &part, rows + stride * (extent / 2), error);
+    }
+    if (task->write)
+        return device->lane_out(thread->lane, rows, (size_t)bytes, error) && move_rows(task, region, thread->buffer, error);
+    return move_rows(task, region, thread->buffer, error) && device->lane_in(thread->lane, rows, (size_t)bytes, error);
+}
+
+static bool move_piece(const StoreThread *thread, const Transfer *transfer, int64_t piece, Error *error) {
     const StoreTask *task = &transfer->task;
     Region region = task->region;
     int64_t before = piece * transfer->step, left = region.extent[transfer->axis] - before;
     region.origin[transfer->axis] += before;
     region.extent[transfer->axis] = left < transfer->step ? left : transfer->step;
     char *rows = (char *)task->rows + piece * transfer->step_bytes;
-    if (task->write)
-        return tensor_file_write(task->file, &region, rows, task->pitch, error);
-    if (is_inside(task->file, &region))
-        return tensor_file_read(task->file, &region, rows, task->pitch, error);
-    return read_beyond(task, &region, rows, error);
+    if (thread->lane != NULL)
+        return move_by_lane(thread, task, &region, rows, error);
+    return move_rows(task, &region, rows, error);
 }
 
 static bool is_written(const Store *store, const TensorFile *file) {
@@ -163,7 +198,7 @@ static void *work(void *context) {
         bool skip = transfer->failed;
         pthread_mutex_unlock(&store->mutex);
         Error error;
-        bool moved = skip || move_piece(transfer, piece, &error);
+        bool moved = skip || move_piece(thread, transfer, piece, &error);
         pthread_mutex_lock(&store->mutex);
         if (!moved && !transfer->failed) {
             transfer->failed = true;
@@ -211,6 +246,9 @@ void store_close(Store *store) {
     pthread_cond_broadcast(&store->work);
     for (int t = 0; t < store->thread_count; t++)
         pthread_join(store->threads[t].handle, NULL);
+    for (int t = 0; t < store->thread_count; t++)
+        if (store->threads[t].lane != NULL)
+            store->device->lane_close(store->threads[t].lane);
     pthread_cond_destroy(&store->work);
     pthread_mutex_destroy(&store->mutex);
     free(store->threads);
@@ -218,10 +256,28 @@ void store_close(Store *store) {
     free(store);
 }
 
-Store *store_open(int threads, int capacity, StoreDone *done, void *context, Error *error) {
+static bool start(Store *store, Device *device, Error *error) {
+    StoreThread *thread = &store->threads[store->thread_count];
+    thread->store = store;
+    if (device->type->lane_open != NULL) {
+        thread->lane = device->type->lane_open(device, LANE_BYTES, &thread->buffer, error);
+        if (thread->lane == NULL)
+            return false;
+    }
+    if (thread_start(&thread->handle, "phb-store", work, thread, error)) {
+        store->thread_count++;
+        return true;
+    }
+    if (thread->lane != NULL)
+        device->type->lane_close(thread->lane);
+    return false;
+}
+
+Store *store_open(int threads, int capacity, Device *device, StoreDone *done, void *context, Error *error) {
     Store *store = new_zeroed(1, sizeof *store);
     store->done = done;
     store->context = context;
+    store->device = device->type;
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->work, NULL);
     store->transfers = new_zeroed((size_t)capacity, sizeof *store->transfers);
@@ -232,13 +288,10 @@ Store *store_open(int threads, int capacity, StoreDone *done, void *context, Err
     store->reads.end = &store->reads.first;
     store->writes.end = &store->writes.first;
     store->threads = new_zeroed((size_t)threads, sizeof *store->threads);
-    for (; store->thread_count < threads; store->thread_count++) {
-        StoreThread *thread = &store->threads[store->thread_count];
-        thread->store = store;
-        if (!thread_start(&thread->handle, "phb-store", work, thread, error)) {
+    while (store->thread_count < threads)
+        if (!start(store, device, error)) {
             store_close(store);
             return NULL;
         }
-    }
     return store;
 }

@@ -14,7 +14,21 @@ static int64_t wanted_value(const Job *job, int dim) {
     return job->kernel->dims[dim].cluster_count == 0 ? job->dims[dim] : 0;
 }
 
+bool variant_has_code(const PhbVariant *variant, DeviceClass device) {
+    switch (device) {
+    case CLASS_CPU:
+        return variant->cpu_count > 0;
+    case CLASS_GPU:
+        return variant->gpu_count > 0;
+    case CLASS_SIMT:
+        return variant->simt != NULL;
+    }
+    return false;
+}
+
 static bool variant_wanted(const Job *job, const PhbVariant *variant) {
+    if (!variant_has_code(variant, job->device))
+        return false;
     for (int d = 0; d < job->kernel->dim_count; d++) {
         int64_t wanted = job->kernel->dims[d].is_search ? wanted_value(job, d) : 0;
         if (wanted != 0 && variant->values[d] != wanted)
@@ -232,7 +246,7 @@ bool leaf_choose(Problem *problem, LeafChoice choice, const int64_t *whole, Erro
     Cut undivided = {.dim = -1};
     int legal = 0;
     Error reason;
-    error_set(&reason, "kernel '%s': no embedded variant has the values that the job fixes", kernel->name);
+    error_set(&reason, "kernel '%s': no embedded variant has code for the device and the values that the job fixes", kernel->name);
     for (int v = 0; v < kernel->variant_count; v++) {
         const PhbVariant *variant = &kernel->variants[v];
         if (!variant_wanted(problem->job, variant) || !variant_divides(problem, variant, &undivided) ||

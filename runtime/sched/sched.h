@@ -69,6 +69,8 @@ void problem_free(Problem *problem);
 
 /* ---- leaf.c: the part of it that chooses among the embedded variants ---- */
 
+bool variant_has_code(const PhbVariant *variant, DeviceClass device);
+
 /* Whole-problem values of dims: search dims that only the leaf knows stand at the variant's that will most likely be taken. */
 void leaf_whole_dims(const Job *job, int64_t *dims);
 /* Sets the variant and the shapes of its launches, and sizes the states. */

@@ -98,7 +98,6 @@ static const struct {
     /* built later */
     {"--role=keygen", "--role=keygen is not supported yet"},
     {"--role=doctor", "--role=doctor is not supported yet"},
-    {"--device=cuda:0 job.json", "--device=cuda:0 is not supported yet"},
     {"--device=simt job.json", "--device=simt is not supported yet"},
     {"--leaf=measure job.json", "--leaf=measure is not supported yet"},
     {"--autotune job.json", "--autotune is not supported yet"},

@@ -1,0 +1,65 @@
+/* What the files of the CUDA device share. */
+#ifndef PHOBOS_CUDA_H
+#define PHOBOS_CUDA_H
+
+#include "runtime/device/cuda_driver.h"
+#include "runtime/device/device.h"
+
+#include <pthread.h>
+
+typedef struct CudaStage {
+    CudaFunction *function;
+    unsigned threads, shared; /* of a CTA; bytes */
+} CudaStage;
+
+typedef struct CudaLaunch CudaLaunch;
+struct CudaLaunch {
+    uint32_t instruction;
+    CudaEvent *event;  /* recorded behind the launch */
+    bool refused;      /* it never started: `error` says why */
+    Error error;
+    CudaLaunch *after; /* in the queue, or among the unused */
+};
+
+typedef struct CudaDevice {
+    Device base;
+    const CudaDriver *driver;
+    const PhbKernel *kernel;
+    CudaDeviceId id;
+    CudaContext *context; /* the card's primary one, shared by all pods of this process */
+    CudaModule *module;
+    CudaStage *stages; /* as PhbKernel.stages */
+    CudaStream *compute;
+    CudaAddress memory;
+    char card[96], description[192];
+    int major, minor;
+    size_t parameter_bytes;
+
+    DeviceDone *done;
+    void *done_context;
+    pthread_t waiter; /* tells of launches that have ended, in their order */
+    bool waiting;     /* the thread runs */
+
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t work;
+    CudaLaunch *launches, *unused, *first, *last;
+    int launch_count;
+    bool closing, cancelled, lost;
+    Error why_lost;
+} CudaDevice;
+
+/* ---- cuda_module.c ---- */
+
+/* Does any variant of the kernel have an image for the card, and the card what the kernel needs? */
+bool cuda_check(const CudaDevice *cuda, Error *error);
+/* Loads the variant's best image into the current context and readies each stage. */
+bool cuda_load(CudaDevice *cuda, const PhbVariant *variant, Error *error);
+
+/* ---- cuda_lane.c ---- */
+
+DeviceLane *cuda_lane_open(Device *device, size_t bytes, void **buffer, Error *error);
+bool cuda_lane_in(DeviceLane *lane, void *to, size_t bytes, Error *error);
+bool cuda_lane_out(DeviceLane *lane, const void *from, size_t bytes, Error *error);
+void cuda_lane_close(DeviceLane *lane);
+
+#endif

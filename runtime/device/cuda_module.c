@@ -1,0 +1,142 @@
+/* From embedded images to functions on a card: which image, loading it, and whether the card can run what is in it. */
+#include "runtime/device/cuda.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_BYTES 4096
+#define LARGEST_PARAMETER 4096
+#define PORTABLE_CLUSTER 8
+
+static void image_name(const PhbGpuCode *code, char *name, size_t room) {
+    snprintf(name, room, "%ssm_%d%s", code->machine_code ? "machine code for " : "", code->arch, code->specific ? "a" : "");
+}
+
+/* Machine code runs on its own generation from its own minor version on; PTX is compiled for anything newer; architecture-specific code of both kinds
+ * runs on its very own. */
+static bool image_runs(const PhbGpuCode *code, int major, int minor) {
+    int card = major * 10 + minor;
+    if (code->specific)
+        return code->arch == card;
+    return code->machine_code ? code->arch / 10 == major && code->arch <= card : code->arch <= card;
+}
+
+static bool image_better(const PhbGpuCode *a, const PhbGpuCode *b) {
+    if (a->arch != b->arch)
+        return a->arch > b->arch;
+    if (a->specific != b->specific)
+        return a->specific;
+    return a->machine_code && !b->machine_code;
+}
+
+const PhbGpuCode *cuda_choose_code(const PhbVariant *variant, int major, int minor) {
+    const PhbGpuCode *best = NULL;
+    for (int i = 0; i < variant->gpu_count; i++) {
+        const PhbGpuCode *code = &variant->gpu[i];
+        if (image_runs(code, major, minor) && (best == NULL || image_better(code, best)))
+            best = code;
+    }
+    return best;
+}
+
+static bool refuse_images(const CudaDevice *cuda, const PhbVariant *variant, Error *error) {
+    char names[256] = "";
+    for (int i = 0; i < variant->gpu_count; i++) {
+        size_t used = strlen(names);
+        if (i > 0 && used < sizeof names)
+            snprintf(names + used, sizeof names - used, ", ");
+        used = strlen(names);
+        image_name(&variant->gpu[i], names + used, sizeof names - used);
+    }
+    if (variant->gpu_count == 0)
+        return error_set(error, "no code for GPUs is embedded; compile with --gpu=sm_%d%d, or run with --device=cpu", cuda->major, cuda->minor);
+    return error_set(error, "%s has compute capability %d.%d, which runs none of the embedded images (%s); compile with --gpu=sm_%d%d", cuda->card,
+        cuda->major, cuda->minor, names, cuda->major, cuda->minor);
+}
+
+static int64_t cluster_size(const PhbKernel *kernel) {
+    return (int64_t)kernel->cluster_dims[0] * kernel->cluster_dims[1] * kernel->cluster_dims[2];
+}
+
+static bool card_has_clusters(const CudaDevice *cuda, Error *error) {
+    int has = 0;
+    cuda->driver->device_attribute(&has, CUDA_DEVICE_CLUSTERS, cuda->id);
+    if (has && cuda->driver->launch_clusters != NULL)
+        return true;
+    if (has)
+        return error_set(error, "kernel '%s' needs thread-block clusters, which driver CUDA %d.%d cannot launch: update it to 11.8 or newer", cuda->kernel->name,
+            cuda->driver->version / 1000, cuda->driver->version % 1000 / 10);
+    return error_set(error, "kernel '%s' needs thread-block clusters, and %s (compute capability %d.%d) has none: they need 9.0 or newer",
+        cuda->kernel->name, cuda->card, cuda->major, cuda->minor);
+}
+
+static bool ready_stage(CudaDevice *cuda, const PhbThreadStage *code, CudaStage *stage, Error *error) {
+    const CudaDriver *driver = cuda->driver;
+    *stage = (CudaStage){.threads = (unsigned)code->threads, .shared = (unsigned)code->shared};
+    CudaResult result = driver->module_function(&stage->function, cuda->module, code->entry);
+    if (result != 0)
+        return cuda_fail(driver, error, result, code->entry);
+    int most_threads = 0, most_shared = 0;
+    driver->function_attribute(&most_threads, CUDA_FUNCTION_MOST_THREADS, stage->function);
+    driver->device_attribute(&most_shared, CUDA_DEVICE_SHARED_A_BLOCK, cuda->id);
+    if (code->threads > most_threads)
+        return error_set(error, "kernel '%s' wants %d threads a CTA, and %s can give its code %d: compile with a smaller leaf tile, -D leaf.NAME=VALUE",
+            cuda->kernel->name, code->threads, cuda->card, most_threads);
+    if (code->shared > most_shared)
+        return error_set(error, "kernel '%s' wants %d bytes of shared memory a CTA, and %s has %d: compile with a smaller leaf tile, -D leaf.NAME=VALUE",
+            cuda->kernel->name, code->shared, cuda->card, most_shared);
+    result = driver->function_set(stage->function, CUDA_FUNCTION_DYNAMIC_SHARED, code->shared);
+    if (result == 0 && cluster_size(cuda->kernel) > PORTABLE_CLUSTER)
+        result = driver->function_set(stage->function, CUDA_FUNCTION_LARGE_CLUSTERS, 1);
+    return result == 0 || cuda_fail(driver, error, result, code->entry);
+}
+
+static bool load_image(CudaDevice *cuda, const PhbGpuCode *code, Error *error) {
+    char *log = new_zeroed(LOG_BYTES, 1);
+    const int options[] = {CUDA_JIT_ERROR_LOG, CUDA_JIT_ERROR_LOG_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)(LOG_BYTES - 1)};
+    CudaResult result = cuda->driver->module_load(&cuda->module, code->image, 2, options, values);
+    if (result != 0) {
+        char name[32], what[448];
+        image_name(code, name, sizeof name);
+        snprintf(what, sizeof what, "%s does not load the image for %s%s%.240s", cuda->card, name, log[0] != '\0' ? ": " : "", log);
+        cuda_fail(cuda->driver, error, result, what);
+    }
+    free(log);
+    return result == 0;
+}
+
+bool cuda_check(const CudaDevice *cuda, Error *error) {
+    const PhbKernel *kernel = cuda->kernel;
+    if (cluster_size(kernel) > 1 && !card_has_clusters(cuda, error))
+        return false;
+    const PhbVariant *with_code = &kernel->variants[0];
+    for (int v = 0; v < kernel->variant_count; v++) {
+        if (cuda_choose_code(&kernel->variants[v], cuda->major, cuda->minor) != NULL)
+            return true;
+        if (kernel->variants[v].gpu_count > 0)
+            with_code = &kernel->variants[v];
+    }
+    return refuse_images(cuda, with_code, error);
+}
+
+bool cuda_load(CudaDevice *cuda, const PhbVariant *variant, Error *error) {
+    const PhbKernel *kernel = cuda->kernel;
+    const PhbGpuCode *code = cuda_choose_code(variant, cuda->major, cuda->minor);
+    if (code == NULL)
+        return refuse_images(cuda, variant, error);
+    if (cuda->parameter_bytes > LARGEST_PARAMETER)
+        return error_set(error, "kernel '%s' takes %zu bytes of parameters, and a card takes %d: use fewer tensors", kernel->name, cuda->parameter_bytes,
+            LARGEST_PARAMETER);
+    if (!load_image(cuda, code, error))
+        return false;
+    cuda->stages = new_zeroed((size_t)kernel->stage_count, sizeof *cuda->stages);
+    for (int s = 0; s < kernel->stage_count; s++)
+        if (!ready_stage(cuda, &code->stages[s], &cuda->stages[s], error))
+            return false;
+    char name[64];
+    image_name(code, name, sizeof name);
+    snprintf(cuda->description, sizeof cuda->description, "%s, %s", cuda->card, name);
+    return true;
+}
