@@ -3,6 +3,7 @@
 #include "compiler/driver.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/config.h"
+#include "compiler/layout/layout.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -156,6 +157,7 @@ static const struct {
     [PASS_CSE] = {"cse", ir_cse},
     [PASS_LICM] = {"licm", ir_licm},
     [PASS_DCE] = {"dce", ir_dce},
+    [PASS_LAYOUT] = {"layout", NULL}, /* of leaves */
 };
 
 /* One round of the passes up to `last`; says whether any changed a kernel. */
@@ -173,7 +175,7 @@ static bool run_passes(Compilation *c, IrModule *module, IrPass last) {
 
 /* To the end, so that IR that was printed and read again is not changed further. */
 static void optimise(Compilation *c, IrModule *module) {
-    while (run_passes(c, module, IR_PASS_COUNT - 1))
+    while (run_passes(c, module, PASS_DCE))
         ;
     verify(c, module, "optimisation");
 }
@@ -206,6 +208,32 @@ static ClusterProgram *split(Compilation *c, IrModule *module) {
         }
     }
     return program;
+}
+
+/* The leaves of `module` as a GPU would run them, each in its first variant. False after errors in the diagnostics. */
+static bool lay_out(Compilation *c, IrModule *module, IrModule *leaves) {
+    static const LayoutLimits limits = {.shared_bytes = 227 << 10, .registers = 255}; /* of sm_90 */
+    ClusterProgram *program = split(c, module);
+    if (!program)
+        return false;
+    select_cpu_variants(&c->context, program);
+    if (!no_errors(c))
+        return false;
+    optimise_variants(c, program);
+    for (int k = 0; k < program->kernels.count; k++) {
+        const LeafVariant *variant = &program->kernels.items[k]->variants.items[0];
+        for (int s = 0; s < program->kernels.items[k]->stages.count; s++) {
+            IrKernel *leaf = specialise(&c->context, variant->stages[s], variant->values);
+            const char *why;
+            if (!layout_kernel(&c->context, leaf, &limits, &why))
+                diag_error(c->context.diag, leaf->signature.span, "'%s' cannot run as threads: %s", leaf->signature.name, why);
+            vec_push(c->context.arena, &leaves->kernels, leaf);
+        }
+    }
+    if (!no_errors(c))
+        return false;
+    verify(c, leaves, "layout");
+    return true;
 }
 
 static bool hash_file(XXH3_state_t *state, const char *path) {
@@ -277,6 +305,14 @@ static bool compile(Compilation *c) {
     if (!module)
         return false;
     verify(c, module, "lowering");
+    IrModule leaves = {.file = module->file};
+    if (emit == EMIT_IR_AFTER && c->options->ir_after == PASS_LAYOUT) {
+        optimise(c, module);
+        if (!lay_out(c, module, &leaves))
+            return false;
+        ir_print(&c->text, &leaves);
+        return true;
+    }
     if (emit == EMIT_IR_AFTER)
         run_passes(c, module, c->options->ir_after);
     else

@@ -35,7 +35,8 @@ typedef enum EmitKind {
     X(CONTROL, "control")                                                                                                                            \
     X(CSE, "cse")                                                                                                                                    \
     X(LICM, "licm")                                                                                                                                  \
-    X(DCE, "dce")
+    X(DCE, "dce")                                                                                                                                    \
+    X(LAYOUT, "layout")
 
 typedef enum IrPass {
 #define X(id, name) PASS_##id,

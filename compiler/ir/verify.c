@@ -90,7 +90,7 @@ bool verify_value_type(Verifier *v, const Type *type) {
     for (int i = 0; i < type->rank; i++)
         if (!verify_extent(v, type->dims[i], SCOPE_STATIC))
             return false;
-    return true;
+    return verify_layout(v, type);
 }
 
 bool verify_same_extent(Verifier *v, const Dim *a, const Dim *b) {
@@ -107,7 +107,7 @@ bool verify_same_shape(Verifier *v, const Type *a, const Type *b) {
 }
 
 bool verify_same_type(Verifier *v, const Type *a, const Type *b) {
-    return a == b || (a->scalar == b->scalar && verify_same_shape(v, a, b));
+    return a == b || (a->scalar == b->scalar && a->layout == b->layout && verify_same_shape(v, a, b));
 }
 
 /* ---- the signature ---- */
@@ -335,11 +335,11 @@ static bool check_op(Verifier *v, IrOp *op) {
         IrValue *result = op->results.items[i];
         if (result->def != op || result->index != i)
             return verify_broken(v, "result %d does not know its op", i + 1);
-        bool is_memory = op->kind == OP_SHARED || op->kind == OP_REMOTE;
+        bool is_memory = op->kind == OP_SHARED || op->kind == OP_REMOTE || op->kind == OP_STAGE;
         if (!is_memory && !verify_value_type(v, result->type))
             return false;
     }
-    if (!is_terminator && !(info->traits & TRAIT_REGIONS) && !verify_op(v, op))
+    if (!is_terminator && !(info->traits & TRAIT_REGIONS) && !(verify_op(v, op) && verify_layouts(v, op)))
         return false;
     if ((info->traits & TRAIT_REGIONS) && (!check_region_op(v, op) || !check_regions(v, op)))
         return false;
@@ -384,7 +384,7 @@ static bool check_body(Verifier *v) {
 }
 
 const char *ir_verify_kernel(Context *context, IrKernel *kernel, const IrOp **at) {
-    Verifier v = {.context = context, .signature = &kernel->signature, .body = kernel->body};
+    Verifier v = {.context = context, .signature = &kernel->signature, .body = kernel->body, .threads = kernel->threads, .shared_bytes = kernel->shared_bytes};
     v.value_count = ir_number(kernel);
     v.defined = NEW_ARRAY(context->arena, IrValue *, v.value_count);
     if (check_signature(&v))

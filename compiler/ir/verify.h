@@ -10,6 +10,8 @@ typedef struct Verifier {
     const IrBlock *body;
     IrValue **defined; /* by id: values whose definition has been passed and whose block is not over */
     int value_count;
+    int threads;           /* the memory level's; 0 at the value level */
+    int64_t shared_bytes;
     int depth;           /* of regions */
     const IrOp *op;      /* at hand; NULL in the signature */
     const char *message; /* the first broken rule */
@@ -36,5 +38,11 @@ bool verify_same_type(Verifier *v, const Type *a, const Type *b);
 
 /* Types and attributes of an op whose counts of operands, results and regions are right. Not of those that hold or end regions. */
 bool verify_op(Verifier *v, const IrOp *op);
+
+/* ---- verify_layout.c: the memory level ---- */
+
+bool verify_layout(Verifier *v, const Type *type);
+/* Of an op whose types are sound. */
+bool verify_layouts(Verifier *v, const IrOp *op);
 
 #endif

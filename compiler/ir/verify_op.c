@@ -100,8 +100,11 @@ static bool slice_type(Verifier *v, const IrOp *op, const Type *tensor, const Ty
     return true;
 }
 
+/* At the memory level the slice of a tile is as the value is laid out. */
 static bool check_slice_values(Verifier *v, const IrOp *op, const Type *slice) {
     int first = op->operands.count - ir_values_stored(op->kind);
+    if (slice->kind == TYPE_TILE)
+        slice = type_laid_out(v->context->types, slice, op->results.count ? result_type(op)->layout : operand_type(op, first)->layout);
     for (int i = first; i < op->operands.count; i++)
         if (!verify_same_type(v, slice, operand_type(op, i)))
             return verify_broken(v, "the slice is a '%s', the value a '%s'", verify_type_text(v, slice), verify_type_text(v, operand_type(op, i)));
@@ -212,9 +215,12 @@ static bool dot_takes(PhbDType operand, PhbDType result) {
 
 static bool check_dot(Verifier *v, const IrOp *op) {
     const Type *a = operand_type(op, 0), *b = operand_type(op, 1), *result = result_type(op);
-    for (int i = 0; i < 3; i++)
-        if (operand_type(op, i)->kind != TYPE_TILE || operand_type(op, i)->rank != 2)
-            return verify_broken(v, "expected tiles of rank 2, found '%s'", verify_type_text(v, operand_type(op, i)));
+    for (int i = 0; i < 3; i++) {
+        bool is_staged = v->threads && i < 2;
+        if (operand_type(op, i)->kind != (is_staged ? TYPE_SHARED : TYPE_TILE) || operand_type(op, i)->rank != 2)
+            return verify_broken(
+                v, "expected %s of rank 2, found '%s'", is_staged ? "a staged tile" : "tiles", verify_type_text(v, operand_type(op, i)));
+    }
     if (!check_one_type(v, operand_type(op, 2), result, "accumulator and result"))
         return false;
     int k = op->kind == OP_DOT_T;
@@ -324,7 +330,8 @@ bool verify_op(Verifier *v, const IrOp *op) {
         return op->dim ? verify_dim(v, op->dim, SCOPE_LEAF) && check_result_i64(v, op) : verify_broken(v, "the dim is missing");
     if (op->kind == OP_REMOTE)
         return check_remote(v, op);
-    for (int i = 0; i < op->operands.count; i++)
+    bool is_dot = op->kind == OP_DOT || op->kind == OP_DOT_T;
+    for (int i = is_dot ? 2 : 0; i < op->operands.count; i++)
         if (!verify_value_type(v, operand_type(op, i)))
             return false;
     if ((info->traits & TRAIT_THREAD) && op->operands.count > 0)

@@ -1,0 +1,105 @@
+/* What holds at the memory level: every tile has a layout that reaches all its elements and no others, and where ops tie layouts together, they
+ * agree. */
+#include "compiler/ir/verify.h"
+
+/* Rows and columns of a specialised tile, rank 1 as one row; false where an extent is no number. */
+static bool tile_size(const Type *type, int64_t size[2]) {
+    size[0] = 1;
+    for (int i = 0; i < type->rank; i++)
+        if (!dim_is_int(type->dims[i], &size[2 - type->rank + i]))
+            return false;
+    return true;
+}
+
+/* How many of the vectors, row bits above column bits, are independent. */
+static int count_independent(uint64_t *vectors, int count) {
+    int independent = 0;
+    for (int i = 0; i < count; i++) {
+        uint64_t pivot = vectors[i];
+        if (!pivot)
+            continue;
+        independent++;
+        uint64_t lowest = pivot & -pivot;
+        for (int j = i + 1; j < count; j++)
+            if (vectors[j] & lowest)
+                vectors[j] ^= pivot;
+    }
+    return independent;
+}
+
+bool verify_layout(Verifier *v, const Type *type) {
+    const Layout *layout = type->layout;
+    int64_t size[2];
+    if (type->kind != TYPE_TILE)
+        return true;
+    if (!v->threads || !layout)
+        return !v->threads == !layout ||
+               verify_broken(v, layout ? "'%s' has a layout, the kernel no threads" : "'%s' has no layout", verify_type_text(v, type));
+    if (!tile_size(type, size))
+        return verify_broken(v, "'%s' has a layout and is not specialised", verify_type_text(v, type));
+    if (32 << layout->warps > v->threads)
+        return verify_broken(v, "'%s' is laid out over %d threads, the CTA has %d", verify_type_text(v, type), 32 << layout->warps, v->threads);
+    uint64_t vectors[LAYOUT_MAX_BITS];
+    int bits[2] = {layout_log2(size[0]), layout_log2(size[1])};
+    for (int i = 0; i < layout_bits(layout); i++) {
+        const int *at = layout->bases[i].at;
+        if (at[0] < 0 || at[1] < 0 || at[0] >> bits[0] || at[1] >> bits[1])
+            return verify_broken(v, "the layout of '%s' reaches beyond it", verify_type_text(v, type));
+        vectors[i] = (uint64_t)at[0] << bits[1] | (uint64_t)at[1];
+    }
+    return count_independent(vectors, layout_bits(layout)) == bits[0] + bits[1] ||
+           verify_broken(v, "the layout of '%s' does not reach all its elements", verify_type_text(v, type));
+}
+
+static bool check_layout(Verifier *v, const Type *type, const Layout *expected, const char *what) {
+    return layout_same(type->layout, expected) || verify_broken(v, "the layout of '%s' is not that of %s", verify_type_text(v, type), what);
+}
+
+static bool check_broadcast(Verifier *v, const Type *from, const Type *to) {
+    int64_t small[2], large[2];
+    if (from->kind != TYPE_TILE || !tile_size(from, small) || !tile_size(to, large))
+        return true;
+    Layout layout = *to->layout;
+    for (int axis = 0; axis < 2; axis++)
+        if (small[axis] != large[axis])
+            layout = layout_slice(&layout, axis);
+    return check_layout(v, from, &layout, "the result, sliced");
+}
+
+static bool check_reduction(Verifier *v, const IrOp *op, const Type *from, const Type *to) {
+    if (to->kind != TYPE_TILE)
+        return true;
+    Layout layout = layout_slice(from->layout, from->rank == 1 ? 1 : op->axis);
+    return check_layout(v, to, &layout, "the operand, sliced");
+}
+
+static bool check_stage(Verifier *v, const Type *from, const Type *to) {
+    bool fits = from->kind == TYPE_TILE && to->kind == TYPE_SHARED && from->scalar == to->scalar && from->rank == to->rank;
+    for (int i = 0; fits && i < from->rank; i++)
+        fits = verify_same_extent(v, from->dims[i], to->dims[i]);
+    return fits || verify_broken(v, "a '%s' is not staged as a '%s'", verify_type_text(v, from), verify_type_text(v, to));
+}
+
+bool verify_layouts(Verifier *v, const IrOp *op) {
+    const Type *from = op->operands.count ? op->operands.items[0]->type : NULL, *to = op->results.count ? op->results.items[0]->type : NULL;
+    Layout swapped;
+    if (!v->threads)
+        return (op->kind != OP_CONVERT_LAYOUT && op->kind != OP_STAGE) ||
+               verify_broken(v, "'%s' stands before the memory level", op_info[op->kind].text);
+    if (op->shared_at < 0 || op->shared_bytes < 0 || op->shared_at + op->shared_bytes > v->shared_bytes)
+        return verify_broken(v, "it takes bytes of shared memory beyond the kernel's %lld", (long long)v->shared_bytes);
+    switch (op->kind) {
+    case OP_CONVERT_LAYOUT:
+        return (from->kind == TYPE_TILE && from->scalar == to->scalar && verify_same_shape(v, from, to)) ||
+               verify_broken(v, "'%s' and '%s' differ in more than layout", verify_type_text(v, from), verify_type_text(v, to));
+    case OP_STAGE:
+        return check_stage(v, from, to);
+    case OP_BROADCAST:
+        return check_broadcast(v, from, to);
+    case OP_TRANSPOSE:
+        swapped = layout_swap(from->layout);
+        return check_layout(v, to, &swapped, "the operand, transposed");
+    default:
+        return !(op_info[op->kind].traits & TRAIT_REDUCES) || check_reduction(v, op, from, to);
+    }
+}
