@@ -272,9 +272,18 @@ static void make_build_id(const Compilation *c, IrModule *module, uint8_t id[16]
     buffer_free(&text);
 }
 
+static bool is_single_threaded(Compilation *c, const IrModule *module) {
+    for (int k = 0; k < module->kernels.count; k++)
+        if (ir_has_thread_code(module->kernels.items[k]))
+            diag_error(c->context.diag, module->kernels.items[k]->signature.span, "code generation for thread code is not supported yet");
+    return no_errors(c);
+}
+
 static bool generate(Compilation *c, IrModule *module) {
     const Options *options = c->options;
     CodegenOptions codegen = {options->optimise, options->levels.items, options->levels.count, {0}, COMPILER};
+    if (!is_single_threaded(c, module))
+        return false;
     make_build_id(c, module, codegen.build_id);
     ClusterProgram *program = split(c, module);
     if (!program)

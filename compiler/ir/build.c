@@ -49,6 +49,10 @@ const IrValue *ir_memory(const IrOp *op, bool *is_remote) {
     return remote ? memory->def->operands.items[0] : memory;
 }
 
+bool ir_is_tensor_access(const IrOp *op) {
+    return op_info[op->kind].attr == ATTR_SLICE && ir_is_param(op->operands.items[0]);
+}
+
 bool ir_has_sync(const IrOp *op) {
     bool found = op_info[op->kind].traits & TRAIT_SYNC;
     for (int i = 0; !found && i < op->regions.count; i++)

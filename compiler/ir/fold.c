@@ -1,10 +1,12 @@
 /* Constant folding. Requires a sound kernel and leaves one: ops on constants become constants, also through broadcasts of one; operations that give
- * back an operand bit for bit, or a constant whatever the operand, go; arithmetic on dims becomes one dim, and a dim that is a number a constant.
+ * back an operand bit for bit, or a constant whatever the operand, go; arithmetic on dims becomes one dim, and a dim that is a number a constant, and so
+ * does what the launch says of every thread.
  * Extents of tensors stay: the leaf knows them. */
 #include "compiler/ir/ir.h"
 
 typedef struct Folder {
     Context *context;
+    const Signature *signature;
     IrValue **forward; /* by id: what a removed op's result has become */
     int value_count;
     bool changed;
@@ -41,6 +43,7 @@ static void become_const(Folder *f, IrOp *op, uint64_t bits) {
         op->kind = OP_CONST;
         op->operands.count = 0;
         op->dim = NULL;
+        op->axis = 0;
         op->bits = bits;
         return;
     }
@@ -215,6 +218,14 @@ static const Dim *dim_of(Folder *f, const IrValue *value) {
     return def && def->kind == OP_CONST && is_i64 ? dim_int(f->context->dims, (int64_t)def->bits) : NULL;
 }
 
+static void become_dim(Folder *f, IrOp *op, const Dim *dim) {
+    op->kind = OP_DIM;
+    op->operands.count = 0;
+    op->axis = 0;
+    op->dim = dim;
+    f->changed = true;
+}
+
 /* Sums and products mean the same as dims; quotients do where the divisor is a number that neither traps nor wraps. */
 static void fold_dim_arithmetic(Folder *f, IrOp *op) {
     static const PhbExprOp kinds[OP_COUNT] = {
@@ -229,10 +240,33 @@ static void fold_dim_arithmetic(Folder *f, IrOp *op) {
     const Dim *dim = dim_op(f->context->dims, kind, a, b);
     if (!dim)
         return;
-    op->kind = OP_DIM;
-    op->operands.count = 0;
-    op->dim = dim;
-    f->changed = true;
+    become_dim(f, op, dim);
+}
+
+/* ---- threads and thread-block clusters ---- */
+
+/* CTAs have threads along x alone; without @cluster_dims a CTA is a thread-block cluster. */
+static void fold_thread_position(Folder *f, IrOp *op) {
+    DimPool *dims = f->context->dims;
+    const Signature *signature = f->signature;
+    const Dim *zero = dim_int(dims, 0), *size = dim_int(dims, 1);
+    bool has_clusters = signature->cluster_dims[0] != NULL;
+    for (int axis = 0; size && has_clusters && axis < 3; axis++)
+        size = dim_op(dims, PHB_EXPR_MUL, size, signature->cluster_dims[axis]);
+    if (op->kind == OP_THREADS && signature->launch_threads > 0)
+        become_dim(f, op, dim_int(dims, signature->launch_threads));
+    else if (op->kind == OP_THREAD && op->axis > 0)
+        become_dim(f, op, zero);
+    else if (op->kind == OP_CLUSTER_SIZE && size)
+        become_dim(f, op, size);
+    else if (op->kind == OP_CLUSTER_RANK && !has_clusters)
+        become_dim(f, op, zero);
+    else if (op->kind == OP_CLUSTER_MASK && !has_clusters)
+        become_const(f, op, 1);
+    else if (op->kind == OP_CLUSTER && !has_clusters) {
+        op->kind = OP_BLOCK;
+        f->changed = true;
+    }
 }
 
 static void fold_op(Folder *f, IrOp *op) {
@@ -248,6 +282,8 @@ static void fold_op(Folder *f, IrOp *op) {
         fold_unary(f, op);
     else if (op->results.count == 1 && op->operands.count == 2 && !fold_binary(f, op))
         fold_dim_arithmetic(f, op);
+    else
+        fold_thread_position(f, op);
     int64_t value;
     if (op->kind == OP_DIM && dim_is_int(op->dim, &value))
         become_const(f, op, (uint64_t)value);
@@ -264,7 +300,8 @@ static void fold_block(Folder *f, IrBlock *block) {
 
 bool ir_fold(Context *context, IrKernel *kernel) {
     int value_count = ir_number(kernel);
-    Folder folder = {.context = context, .value_count = value_count, .forward = NEW_ARRAY(context->arena, IrValue *, value_count)};
+    Folder folder = {.context = context, .signature = &kernel->signature, .value_count = value_count};
+    folder.forward = NEW_ARRAY(context->arena, IrValue *, value_count);
     fold_block(&folder, kernel->body);
     return folder.changed;
 }

@@ -118,6 +118,7 @@ int ir_values_stored(OpKind kind); /* operands after the offsets: 0 for a load, 
 /* The parameter, or the result of a `shared`, whose memory an op with ATTR_SLICE accesses; with *is_remote, where not NULL, whether it is, or may be,
  * another CTA's. */
 const IrValue *ir_memory(const IrOp *op, bool *is_remote);
+bool ir_is_tensor_access(const IrOp *op); /* a load, store or atomic on a parameter */
 bool ir_has_sync(const IrOp *op);                /* it, or an op in its regions */
 bool ir_has_thread_code(const IrKernel *kernel); /* or a thread-block cluster: a CTA is no single thread of control */
 void ir_copy_attributes(IrOp *to, const IrOp *from); /* all that an op carries besides operands, results and regions; and the span */

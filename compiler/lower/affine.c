@@ -209,12 +209,26 @@ static bool is_i64(const IrValue *value) {
     return value->type->scalar == PHB_I64 && value->type->kind != TYPE_TENSOR;
 }
 
+/* Each thread has its own number, in a range that the launch says. */
+static const Dim *thread_form(Split *split, const IrOp *op) {
+    DimPool *dims = split->context->dims;
+    int64_t threads = split->kernel->signature.launch_threads;
+    const Dim *name = form_name(split, arena_printf(split->context->arena, "%%%d", op->results.items[0]->id));
+    if (threads > 0)
+        add_range(split, name, dim_int(dims, 0), dim_int(dims, op->kind == OP_LANE ? 31 : op->kind == OP_WARP ? (threads - 1) / 32 : threads - 1), false);
+    return name;
+}
+
 /* Of 32-bit values there are forms of positions in a tile alone, which are too small to wrap. */
 static const Dim *result_form(Split *split, const IrOp *op, const IrValue *result) {
     const IrValue *operand = op->operands.count > 0 ? op->operands.items[0] : NULL;
     switch (op->kind) {
     case OP_IOTA:
         return iota_form(split, result);
+    case OP_THREAD:
+    case OP_WARP:
+    case OP_LANE:
+        return thread_form(split, op);
     case OP_BROADCAST:
     case OP_RESHAPE:
     case OP_TRANSPOSE:
@@ -235,9 +249,10 @@ static void analyse_result(Split *split, const IrOp *op, const IrValue *result) 
     const Dim *form = result_form(split, op, result);
     split->opaque[result->id] = !form;
     split->forms[result->id] = form || !is_i64(result) ? form : value_name(split, result);
-    if (op->kind == OP_LOAD)
+    if (op_info[op->kind].attr == ATTR_SLICE)
         return; /* what a tensor holds is the same in both readings, wherever it was found */
-    unsigned depends = op->kind == OP_BLOCK || op->kind == OP_GRID ? 1u << op->axis : 0;
+    bool is_position = op->kind == OP_BLOCK || op->kind == OP_GRID || op->kind == OP_CLUSTER;
+    unsigned depends = is_position ? 1u << op->axis : op->kind == OP_CLUSTER_RANK || op->kind == OP_CLUSTER_MASK ? 7 : 0;
     for (int i = 0; i < op->operands.count; i++)
         depends |= split->depends[op->operands.items[i]->id];
     set_depends(split, result, depends);
@@ -395,7 +410,7 @@ static void record_access(Split *split, const IrOp *op) {
 
 static void record_accesses(Split *split, const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next) {
-        if (op->kind == OP_LOAD || op->kind == OP_STORE)
+        if (ir_is_tensor_access(op))
             record_access(split, op);
         for (int i = 0; i < op->regions.count; i++)
             record_accesses(split, op->regions.items[i]);

@@ -143,7 +143,7 @@ static IrValue *lower_reduction(Lowering *l, const Expr *expr) {
 }
 
 bool is_dot(const Expr *expr) {
-    return expr->kind == EXPR_CALL && (expr->builtin == BUILTIN_DOT || expr->builtin == BUILTIN_DOT_T);
+    return is_call_of(expr, BUILTIN_DOT) || is_call_of(expr, BUILTIN_DOT_T);
 }
 
 IrValue *lower_dot(Lowering *l, const Expr *expr, IrValue *acc) {
@@ -169,6 +169,8 @@ IrValue *lower_call(Lowering *l, const Expr *expr) {
         return lower_element(l, expr);
     if (reductions[expr->builtin].op != OP_CONST)
         return lower_reduction(l, expr);
+    if (is_thread_builtin((Builtin)expr->builtin))
+        return lower_thread_call(l, expr);
     switch ((Builtin)expr->builtin) {
     case BUILTIN_PROGRAM_ID:
         return lower_position(l, OP_BLOCK, expr->span, NULL, 0);

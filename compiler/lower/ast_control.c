@@ -210,7 +210,7 @@ static IrValue *binary(Lowering *l, OpKind kind, Span span, IrValue *a, IrValue 
 /* `flag` is not set and, evaluated only then, the condition holds. */
 static IrValue *unless(Lowering *l, const Symbol *flag, const Expr *condition) {
     IrValue *go_on = negate(l, condition->span, value_of(l, flag));
-    if (!has_call(condition))
+    if (!evaluation_is_seen(condition))
         return binary(l, OP_AND, condition->span, go_on, lower_expr(l, condition));
     IrOp *op = append_carrying(l, OP_IF, condition->span, &go_on, 1, &go_on, 1);
     IrBlock *block = enter(l, op, NULL, NULL);

@@ -113,20 +113,30 @@ static IrValue *lower_unary(Lowering *l, const Expr *expr) {
     return ir_value(l->context, l->block, expr->unary == UNARY_NEG ? OP_NEG : OP_NOT, expr->span, expr->type, operand, NULL);
 }
 
-bool has_call(const Expr *expr) {
+bool is_call_of(const Expr *expr, Builtin builtin) {
+    return expr->kind == EXPR_CALL && expr->builtin == (int)builtin;
+}
+
+static bool is_shared_memory(const Expr *base) {
+    return is_call_of(base, BUILTIN_REMOTE) || (base->type && base->type->kind == TYPE_SHARED);
+}
+
+bool evaluation_is_seen(const Expr *expr) {
     if (!expr)
         return false;
-    bool found = expr->kind == EXPR_INLINE || has_call(expr->left) || has_call(expr->right);
+    bool found = expr->kind == EXPR_INLINE || (expr->kind == EXPR_CALL && is_thread_builtin((Builtin)expr->builtin)) ||
+                 (expr->kind == EXPR_INDEX && is_shared_memory(expr->left));
+    found = found || evaluation_is_seen(expr->left) || evaluation_is_seen(expr->right);
     for (int i = 0; !found && i < expr->args.count; i++)
-        found = has_call(expr->args.items[i]);
+        found = evaluation_is_seen(expr->args.items[i]);
     for (int i = 0; !found && i < expr->subs.count; i++)
-        found = has_call(expr->subs.items[i].a);
+        found = evaluation_is_seen(expr->subs.items[i].a);
     return found;
 }
 
 static IrValue *lower_operator(Lowering *l, const Expr *expr) {
     bool is_logic = expr->binary == BINARY_LOGIC_AND || expr->binary == BINARY_LOGIC_OR;
-    if (is_logic && expr->type->kind == TYPE_SCALAR && has_call(expr->right))
+    if (is_logic && expr->type->kind == TYPE_SCALAR && evaluation_is_seen(expr->right))
         return lower_short_circuit(l, expr);
     IrValue *a = lower_expr(l, expr->left);
     IrValue *b = lower_expr(l, expr->right);
@@ -134,18 +144,29 @@ static IrValue *lower_operator(Lowering *l, const Expr *expr) {
 }
 
 static IrValue *lower_field(Lowering *l, const Expr *expr) {
-    OpKind kind = expr->builtin == BUILTIN_CTX_BLOCK   ? OP_BLOCK
-                  : expr->builtin == BUILTIN_CTX_GRID  ? OP_GRID
-                  : expr->builtin == BUILTIN_CTX_SUPER ? OP_SUPER
-                                                       : OP_SUPERS;
-    return lower_position(l, kind, expr->span, NULL, expr->text[0] - 'x');
+    static const OpKind kinds[BUILTIN_COUNT] = {
+        [BUILTIN_CTX_BLOCK] = OP_BLOCK,
+        [BUILTIN_CTX_GRID] = OP_GRID,
+        [BUILTIN_CTX_SUPER] = OP_SUPER,
+        [BUILTIN_CTX_SUPERS] = OP_SUPERS,
+        [BUILTIN_CTX_THREAD] = OP_THREAD,
+        [BUILTIN_CTX_THREADS] = OP_THREADS,
+        [BUILTIN_CTX_WARP] = OP_WARP,
+        [BUILTIN_CTX_LANE] = OP_LANE,
+        [BUILTIN_CTX_CLUSTER] = OP_CLUSTER,
+        [BUILTIN_CTX_CLUSTER_RANK] = OP_CLUSTER_RANK,
+        [BUILTIN_CTX_CLUSTER_SIZE] = OP_CLUSTER_SIZE,
+    };
+    OpKind kind = kinds[expr->builtin];
+    bool has_axis = op_info[kind].attr == ATTR_AXIS;
+    return lower_position(l, kind, expr->span, NULL, has_axis ? expr->text[0] - 'x' : 0);
 }
 
 /* ---- slices ---- */
 
 Slice lower_slice(Lowering *l, const Expr *expr) {
-    Slice slice = {.type = expr->type, .span = expr->span};
-    slice.operands[slice.count++] = lower_name(l, expr->left);
+    Slice slice = {.type = expr->type, .span = expr->span, .once = expr->is_once};
+    slice.operands[slice.count++] = is_call_of(expr->left, BUILTIN_REMOTE) ? lower_remote(l, expr->left) : lower_name(l, expr->left);
     for (int k = 0; k < expr->subs.count; k++) {
         const Sub *sub = &expr->subs.items[k];
         bool from_start = sub->kind == SUB_ALL || sub->kind == SUB_TO;
@@ -155,16 +176,25 @@ Slice lower_slice(Lowering *l, const Expr *expr) {
     return slice;
 }
 
-IrValue *lower_load(Lowering *l, const Slice *slice) {
-    IrOp *op = ir_append(l->context, l->block, OP_LOAD, slice->span, slice->operands, slice->count, &slice->type, 1);
+IrOp *lower_access(Lowering *l, OpKind kind, const Slice *slice, IrValue *const *values) {
+    IrValue *operands[1 + PHB_MAX_RANK + 2];
+    int stored = ir_values_stored(kind);
+    memcpy(operands, slice->operands, sizeof *operands * (size_t)slice->count);
+    for (int i = 0; i < stored; i++)
+        operands[slice->count + i] = values[i];
+    IrOp *op = ir_append(l->context, l->block, kind, slice->span, operands, slice->count + stored, &slice->type, op_info[kind].results);
     memcpy(op->extent, slice->extent, sizeof op->extent);
-    return op->results.items[0];
+    op->once = slice->once && kind != OP_LOAD;
+    return op;
 }
 
-void lower_store(Lowering *l, Slice slice, IrValue *value) {
-    slice.operands[slice.count] = lower_broadcast(l, slice.span, value, slice.type);
-    IrOp *op = ir_append(l->context, l->block, OP_STORE, slice.span, slice.operands, slice.count + 1, NULL, 0);
-    memcpy(op->extent, slice.extent, sizeof op->extent);
+IrValue *lower_load(Lowering *l, const Slice *slice) {
+    return lower_access(l, OP_LOAD, slice, NULL)->results.items[0];
+}
+
+void lower_store(Lowering *l, const Slice *slice, IrValue *value) {
+    value = lower_broadcast(l, slice->span, value, slice->type);
+    lower_access(l, OP_STORE, slice, &value);
 }
 
 IrValue *lower_expr(Lowering *l, const Expr *expr) {

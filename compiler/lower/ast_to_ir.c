@@ -46,6 +46,10 @@ static IrValue *lower_to(Lowering *l, Span span, IrValue *value, const Type *typ
 
 static void lower_declaration(Lowering *l, const Stmt *stmt) {
     const Type *type = stmt->symbol->type;
+    if (type->kind == TYPE_SHARED) {
+        lower_bind(l, stmt->symbol, lower_shared(l, stmt));
+        return;
+    }
     IrValue *value = stmt->value ? lower_expr(l, stmt->value) : lower_bits(l, stmt->name_span, type, 0);
     lower_bind(l, stmt->symbol, lower_to(l, stmt->name_span, value, type));
 }
@@ -89,7 +93,7 @@ static void lower_assign(Lowering *l, const Stmt *stmt) {
     }
     Slice slice = lower_slice(l, target);
     IrValue *value = stmt->compound ? lower_compound(l, stmt, lower_load(l, &slice), type) : lower_expr(l, stmt->value);
-    lower_store(l, slice, lower_convert(l, stmt->span, value, type->scalar));
+    lower_store(l, &slice, lower_convert(l, stmt->span, value, type->scalar));
 }
 
 void lower_plain_stmt(Lowering *l, const Stmt *stmt) {
@@ -119,6 +123,7 @@ static IrKernel *lower_kernel(Context *context, const CheckedKernel *checked) {
     }
     Lowering l = {.context = context, .kernel = kernel, .block = kernel->body};
     lower_body(&l, &checked->decl->body);
+    add_peer_barriers(context, kernel);
     ir_append(context, kernel->body, OP_RETURN, checked->decl->span, NULL, 0, NULL, 0);
     return kernel;
 }

@@ -148,12 +148,12 @@ PhbMode tensor_mode(Split *split, int param) {
         const Access *access = &split->accesses.items[i];
         if (access->param != param)
             continue;
-        if (access->op->kind == OP_LOAD) {
+        if (access->op->kind != OP_STORE)
             is_exposed |= !covering || !reads_own(access, covering, rank);
+        if (access->op->kind == OP_LOAD)
             continue;
-        }
         is_stored = true;
-        if (!covering && store_covers(split, access))
+        if (!covering && access->op->kind == OP_STORE && store_covers(split, access))
             covering = access;
     }
     if (!is_stored)

@@ -250,8 +250,7 @@ static void report(Split *split, Misuse *misuse) {
 /* ---- the walk ---- */
 
 static bool is_subscript(const IrOp *op, int operand) {
-    bool is_access = op->kind == OP_LOAD || op->kind == OP_STORE;
-    return is_access && operand >= 1 && operand <= op->operands.items[0]->type->rank;
+    return ir_is_tensor_access(op) && operand >= 1 && operand <= op->operands.items[0]->type->rank;
 }
 
 /* What is wrong with the value where `op` takes it. */
@@ -286,11 +285,11 @@ static void set_fault(ValueCheck *check, const IrValue *value, Fault fault) {
 
 static void check_access(ValueCheck *check, const IrOp *op, Fault fault, Fault control) {
     Split *split = check->split;
-    if (op->kind == OP_STORE)
+    if (op->kind != OP_LOAD)
         fault = join(fault, control);
     if (fault.misuse)
         report(split, fault.misuse);
-    else if (fault.varies && op->kind == OP_STORE)
+    else if (fault.varies && op->kind != OP_LOAD)
         diag_warning(split->context->diag, WARN_SUPER, op->span, "what is stored to '%s' depends on '%s', which changes with the super-tiles",
             op->operands.items[0]->name, fault.varies);
 }
@@ -308,7 +307,7 @@ static void check_op(ValueCheck *check, const IrOp *op, Fault control) {
     }
     if (result)
         set_fault(check, result, fault);
-    if (check->reports && (op->kind == OP_LOAD || op->kind == OP_STORE))
+    if (check->reports && ir_is_tensor_access(op))
         check_access(check, op, fault, control);
 }
 

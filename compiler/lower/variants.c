@@ -127,7 +127,7 @@ static Part *find_tiles(Selection *s, const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next) {
         bool is_dot = op->kind == OP_DOT || op->kind == OP_DOT_T;
         s->contracts |= is_dot;
-        if (op->kind == OP_LOAD || op->kind == OP_STORE)
+        if (ir_is_tensor_access(op) && !ir_is_atomic(op->kind))
             add_slice(s, part, op);
         else if (is_dot || op->kind == OP_CUMSUM || op->kind == OP_TRANSPOSE || (op_info[op->kind].traits & TRAIT_REDUCES))
             add_tile(s, part, op->results.items[0]->type);

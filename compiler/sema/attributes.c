@@ -15,7 +15,7 @@ static void set_grid(Checker *checker, const Attr *attr);
 static void set_fastmath(Checker *checker, const Attr *attr);
 static void check_tensorcore(Checker *checker, const Attr *attr);
 static void check_pipeline(Checker *checker, const Attr *attr);
-static void check_cluster_dims(Checker *checker, const Attr *attr);
+static void set_cluster_dims(Checker *checker, const Attr *attr);
 static void check_nonportable(Checker *checker, const Attr *attr);
 
 enum { AUTOTUNE, CLUSTER, OTHER }; /* in this order: each needs what those before it declare */
@@ -33,7 +33,7 @@ static const struct {
     {"aligned", OTHER, true, add_aligned},
     {"grid", OTHER, false, set_grid},
     {"fastmath", OTHER, false, set_fastmath},
-    {"cluster_dims", OTHER, false, check_cluster_dims},
+    {"cluster_dims", OTHER, false, set_cluster_dims},
     {"nonportable", OTHER, false, check_nonportable},
     {"tensorcore", OTHER, false, check_tensorcore},
     {"pipeline", OTHER, false, check_pipeline},
@@ -334,7 +334,8 @@ static bool are_nonportable(const int64_t *values, int count) {
     return are_cluster_dims(values, count, 16);
 }
 
-static void check_cluster_dims(Checker *checker, const Attr *attr) {
+static void set_cluster_dims(Checker *checker, const Attr *attr) {
+    Signature *signature = checker->signature;
     const Dim *dims[3];
     const char *failure = "";
     bool is_nonportable = has_attribute(checker, "nonportable"), is_sound = has_positional(checker, attr, 1, 3);
@@ -345,6 +346,10 @@ static void check_cluster_dims(Checker *checker, const Attr *attr) {
     if (is_sound && leaf_ask(checker, dims, attr->args.count, is_nonportable ? are_nonportable : are_portable, &failure) != LEAF_ALWAYS)
         diag_error(checker->context->diag, attr->span, "a thread-block cluster has 1 to %s; this one has not%s",
             is_nonportable ? "16 CTAs" : "8 CTAs, and up to 16 with @nonportable", failure);
+    for (int i = 0; is_sound && i < 3; i++)
+        signature->cluster_dims[i] = i < attr->args.count ? dims[i] : dim_int(checker->context->dims, 1);
+    signature->nonportable = is_nonportable;
+    signature->cluster_dims_span = attr->span;
     note_thread_use(checker, attr->span);
 }
 

@@ -1,6 +1,8 @@
 /* Checks a file, kernel by kernel: search dims, parameters, attributes, body, launch grid. */
 #include "compiler/sema/check.h"
 
+enum { THREADS_DEFAULT = 256 }; /* of a CTA, in a kernel with thread code that has no @launch */
+
 const Decl *find_decl(const Ast *ast, const char *interned_name, bool is_kernel) {
     for (int i = 0; i < ast->decls.count; i++)
         if (ast->decls.items[i]->is_kernel == is_kernel && ast->decls.items[i]->name == interned_name)
@@ -60,8 +62,8 @@ static CheckedKernel *check_kernel(Checker checker, const Decl *decl) {
         check_uniformity(&checker, &decl->body);
     if (diag_error_count(context->diag) == errors)
         check_phases(&checker, &decl->body);
-    if (diag_error_count(context->diag) == errors && checker.thread_use.line)
-        error_unsupported(&checker, checker.thread_use, "thread code is");
+    if (checker.thread_use.line && kernel->signature.launch_threads == 0)
+        kernel->signature.launch_threads = THREADS_DEFAULT;
     scope_pop(&checker);
     return kernel;
 }
