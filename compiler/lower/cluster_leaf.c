@@ -142,11 +142,7 @@ static IrOp *append_copy(Leaf *leaf, const IrOp *source, IrValue *const *operand
     for (int i = 0; i < source->results.count; i++)
         types[i] = source->results.items[i]->type;
     IrOp *op = ir_append(context, leaf->block, source->kind, source->span, operands, source->operands.count, types, source->results.count);
-    op->bits = source->bits;
-    op->axis = source->axis;
-    op->dim = source->dim;
-    for (int k = 0; k < PHB_MAX_RANK; k++)
-        op->extent[k] = source->extent[k];
+    ir_copy_attributes(op, source);
     for (int i = 0; i < source->regions.count; i++)
         copy_block(leaf, source->regions.items[i], ir_region_new(context, op));
     for (int i = 0; i < source->results.count; i++)
@@ -252,6 +248,7 @@ static void store_home(Leaf *leaf, int home, IrValue *value, Span span) {
     IrOp *store = ir_append(leaf->split->context, leaf->block, OP_STORE, span, slice.operands, slice.count, NULL, 0);
     for (int k = 0; k < PHB_MAX_RANK; k++)
         store->extent[k] = slice.extent[k];
+    store->once = slice.type->kind == TYPE_SCALAR;
 }
 
 static bool is_home(const Leaf *leaf, const IrOp *store) {

@@ -135,6 +135,8 @@ static void emit_op(Simt *s, const IrOp *op) {
         simt_set(s, op->results.items[0], placed);
         return;
     }
+    if (simt_thread_op(s, op))
+        return;
     switch (op->kind) {
     case OP_LOAD:
         simt_load(s, op);
@@ -175,9 +177,9 @@ static void emit_op(Simt *s, const IrOp *op) {
     }
     if (op_info[op->kind].traits & TRAIT_REDUCES)
         simt_reduce(s, op);
-    else if (!(op_info[op->kind].traits & (TRAIT_THREAD | TRAIT_TERMINATOR)) && op->results.count == 1 && op->operands.count > 0)
+    else if (op->results.count == 1 && op->operands.count > 0)
         emit_registers(s, op);
-    else if (op->kind != OP_YIELD && op->kind != OP_CONDITION && op->kind != OP_RETURN && !simt_thread_op(s, op))
+    else if (!(op_info[op->kind].traits & TRAIT_TERMINATOR))
         abort();
 }
 
