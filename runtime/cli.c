@@ -90,6 +90,7 @@ static RunOptions run_options(const CommandLine *line) {
         .leaf = (LeafChoice)values[OPTION_LEAF].number,
         .keep_staging = values[OPTION_KEEP_STAGING].given,
         .device = values[OPTION_DEVICE].text,
+        .simt = {(uint64_t)values[OPTION_SIMT_SEED].number, (int)values[OPTION_SIMT_ELECT].number, values[OPTION_SIMT_WEAK].given},
     };
 }
 

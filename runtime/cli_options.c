@@ -223,8 +223,9 @@ static void check_places(const CommandLine *line, ErrorList *errors) {
     if (line->values[OPTION_DEADLINE].given && line->values[OPTION_DEADLINE].number < 1000)
         errors_add(errors, "--deadline: expected at least 1 second, found \"%s\"", line->values[OPTION_DEADLINE].text);
     const char *device = line->values[OPTION_DEVICE].text;
-    if (device != NULL && strcmp(device, "simt") == 0)
-        errors_add(errors, "--device=%s is not supported yet", device);
+    for (int id = OPTION_SIMT_SEED; id <= OPTION_SIMT_WEAK; id++)
+        if (line->values[id].given && (device == NULL || strcmp(device, "simt") != 0))
+            errors_add(errors, "--%s means nothing here: it goes with --device=simt", options[id].name);
 }
 
 bool cli_parse(int argc, char **argv, CommandLine *line, ErrorList *errors) {

@@ -57,6 +57,7 @@ static bool open_pod(LocalPod *local_pod, Pod **pod) {
         .device = device->type,
         .device_number = device->number,
         .cpu_level = getenv("PHOBOS_CPU_LEVEL"),
+        .simt = local->options->simt,
     };
     *pod = pod_open(local->plan, &options, &local_pod->error);
     if (*pod == NULL)

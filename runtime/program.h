@@ -196,14 +196,24 @@ typedef struct PhbCpuCode {
     PhbCtaRange *const *stages; /* as PhbKernel.stages */
 } PhbCpuCode;
 
-/* A thread of the simulator (runtime/device/simt.h). */
-typedef struct PhbSimtThread PhbSimtThread;
+/* A thread of a host, the CPU device or the simulator: where it stands. Its code reads this, and hands it to what runtime/hooks.def names. */
+typedef struct PhbSimtThread {
+    int64_t thread; /* in its CTA */
+    int64_t cta;    /* its CTA's number in the one-dimensional launch, as PhbGpuCode has it */
+    int64_t rank;   /* of its CTA in its thread-block cluster, x fastest */
+    char *shared;   /* memory of its CTA, PHB_SHARED_ALIGN-aligned */
+} PhbSimtThread;
+
 typedef void PhbSimtRun(const PhbLaunch *launch, PhbSimtThread *thread);
+
+#define PHB_SHARED_ALIGN 1024
+/* Bytes of scratch for a CPU stage of `shared` bytes a CTA, `ctas` CTAs a cluster. */
+#define PHB_CTA_SCRATCH(shared, ctas) (((int64_t)(shared) / PHB_SHARED_ALIGN + 1) * PHB_SHARED_ALIGN * ((ctas) + 1))
 
 /* A stage as threads run it. */
 typedef struct PhbThreadStage {
     const char *entry;  /* its name in a GPU image */
-    PhbSimtRun *run;    /* its code for the simulator; NULL in a GPU image */
+    PhbSimtRun *run;    /* its code on a host; NULL in a GPU image */
     int32_t threads;    /* a CTA */
     int32_t shared;     /* bytes of shared memory a CTA, all of it dynamic */
 } PhbThreadStage;

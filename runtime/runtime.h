@@ -216,6 +216,13 @@ typedef enum ProgressMode { PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_LINES, PROGRES
 typedef enum LogLevel { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG } LogLevel;
 typedef enum LeafChoice { LEAF_MODEL, LEAF_FIRST, LEAF_MEASURE } LeafChoice;
 
+/* How the simulator behaves. */
+typedef struct SimtOptions {
+    uint64_t seed; /* of the order of CTAs, warps and arrivals; 0: ascending */
+    int elect;     /* which lane elect_one_sync gives: 0 the lowest, 1 the highest, 2 a random one */
+    bool weak;     /* races do not end the launch: what is not published is not seen */
+} SimtOptions;
+
 typedef struct RunOptions {
     int pods;             /* 0: one a device */
     int threads;          /* of each pod; 0: the machine's processors shared among the pods */
@@ -225,6 +232,7 @@ typedef struct RunOptions {
     LeafChoice leaf;
     bool keep_staging;
     const char *device; /* the value of --device, or NULL */
+    SimtOptions simt;
 } RunOptions;
 
 int local_run(Job *job, const RunOptions *options); /* an exit code; messages on stderr */

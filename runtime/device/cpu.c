@@ -1,5 +1,6 @@
 #define _GNU_SOURCE /* madvise */
 #include "runtime/device/device.h"
+#include "runtime/device/cta.h"
 #include "runtime/thread.h"
 
 #include <cpuid.h>
@@ -72,7 +73,9 @@ struct CpuLaunch {
     const PhbLaunch *launch;
     uint32_t instruction;
     int stage;
-    int64_t next, left, total; /* CTAs: the first not dealt, those not ended, all */
+    int64_t next, left, total; /* CTAs, or thread-block clusters: the first not dealt, those not ended, all */
+    bool failed;
+    Error error; /* the first */
     CpuLaunch *after;          /* in the queue, or among the free ones */
 };
 
@@ -88,6 +91,7 @@ struct CpuDevice {
     Device base;
     PhbCtaRange *const *stages;
     void *scratch;
+    int cluster_ctas; /* of a thread-block cluster */
     DeviceDone *done;
     void *context;
     char description[96];
@@ -109,7 +113,8 @@ struct CpuDevice {
 typedef struct Chunk {
     CpuLaunch *launch;
     int64_t first, count;
-    bool skip;
+    bool skip, failed;
+    Error error;
 } Chunk;
 
 /* Waits for work; false when the device closes. Called with the mutex held. */
@@ -124,20 +129,24 @@ static bool take_chunk(CpuDevice *cpu, Chunk *chunk) {
         count = left;
     else if (count == 0)
         count = 1;
-    *chunk = (Chunk){launch, launch->next, count, cpu->cancelled};
+    *chunk = (Chunk){.launch = launch, .first = launch->next, .count = count, .skip = cpu->cancelled || launch->failed};
     launch->next += count;
     if (launch->next == launch->total)
         cpu->first = launch->after;
     return true;
 }
 
-/* True with the launch's number when that was its last chunk. Called with the mutex held. */
-static bool end_chunk(CpuDevice *cpu, const Chunk *chunk, uint32_t *instruction) {
+/* True with the launch as it was when that was its last chunk. Called with the mutex held. */
+static bool end_chunk(CpuDevice *cpu, const Chunk *chunk, CpuLaunch *ended) {
     CpuLaunch *launch = chunk->launch;
+    if (chunk->failed && !launch->failed) {
+        launch->failed = true;
+        launch->error = chunk->error;
+    }
     launch->left -= chunk->count;
     if (launch->left > 0)
         return false;
-    *instruction = launch->instruction;
+    *ended = *launch;
     launch->after = cpu->unused;
     cpu->unused = launch;
     return true;
@@ -153,12 +162,13 @@ static void *work(void *context) {
         pthread_mutex_unlock(&cpu->mutex);
         if (!chunk.skip)
             cpu->stages[chunk.launch->stage](chunk.launch->launch, chunk.first, chunk.first + chunk.count, thread->scratch);
+        chunk.failed = !chunk.skip && cta_take_failure(&chunk.error);
         pthread_mutex_lock(&cpu->mutex);
-        uint32_t instruction;
-        if (!end_chunk(cpu, &chunk, &instruction))
+        CpuLaunch ended;
+        if (!end_chunk(cpu, &chunk, &ended))
             continue;
         pthread_mutex_unlock(&cpu->mutex);
-        cpu->done(cpu->context, instruction, NULL);
+        cpu->done(cpu->context, ended.instruction, ended.failed ? &ended.error : NULL);
         pthread_mutex_lock(&cpu->mutex);
     }
     pthread_mutex_unlock(&cpu->mutex);
@@ -167,7 +177,7 @@ static void *work(void *context) {
 
 static void cpu_launch(Device *device, uint32_t instruction, int stage, const PhbLaunch *launch) {
     CpuDevice *cpu = (CpuDevice *)device;
-    int64_t ctas = launch->grid[0] * launch->grid[1] * launch->grid[2];
+    int64_t ctas = launch->grid[0] * launch->grid[1] * launch->grid[2] / cpu->cluster_ctas;
     pthread_mutex_lock(&cpu->mutex);
     CpuLaunch *entry = cpu->unused;
     cpu->unused = entry->after;
@@ -270,6 +280,7 @@ static Device *cpu_open(const PhbVariant *variant, const DeviceOptions *options,
     CpuDevice *cpu = new_zeroed(1, sizeof *cpu);
     cpu->base.type = &cpu_device;
     cpu->stages = code->stages;
+    cpu->cluster_ctas = options->kernel->cluster_dims[0] * options->kernel->cluster_dims[1] * options->kernel->cluster_dims[2];
     cpu->done = options->done;
     cpu->context = options->context;
     cpu->scratch = scratch;

@@ -14,6 +14,7 @@ typedef struct DeviceOptions {
     int number;              /* GPUs: which of them */
     int threads;           /* CPU: at least 1 */
     const char *cpu_level; /* CPU: take the code for this level; NULL: the best that the processor runs */
+    SimtOptions simt;      /* the simulator */
     int launches;          /* the most that are ever in flight */
     DeviceDone *done;
     void *context;
@@ -64,6 +65,10 @@ int cuda_count(Error *error); /* of cards; -1 with the reason where there is no 
 int64_t cuda_free_memory(int number, Error *error);
 /* The image of the variant that the card runs best, or NULL. */
 const PhbGpuCode *cuda_choose_code(const PhbVariant *variant, int major, int minor);
+
+/* ---- simt.c: the simulator: the threads of CTAs one at a time, every access checked ---- */
+
+extern const DeviceType simt_device;
 
 /* ---- select.c ---- */
 

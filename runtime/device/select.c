@@ -54,6 +54,10 @@ bool device_select(const char *wanted, const PhbKernel *kernel, DeviceSet *set, 
     }
     if (strncmp(wanted, "cuda:", 5) == 0)
         return choose_card(kernel, atoi(wanted + 5), set, error);
+    if (strcmp(wanted, "simt") == 0) {
+        add(set, &simt_device, CLASS_SIMT, 0);
+        return has_code(kernel, CLASS_SIMT) || error_set(error, "no code of kernel '%s' for the simulator is embedded; compile with --simt", kernel->name);
+    }
     add(set, &cpu_device, CLASS_CPU, 0);
     if (has_code(kernel, CLASS_CPU))
         return true;

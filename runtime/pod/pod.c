@@ -265,6 +265,7 @@ static bool open_parts(Pod *pod, const PodOptions *options, Error *error) {
         .number = options->device_number,
         .threads = options->threads,
         .cpu_level = options->cpu_level,
+        .simt = options->simt,
         .launches = pod->plan->window,
         .done = instruction_ended,
         .context = pod,

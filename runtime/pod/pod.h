@@ -107,6 +107,7 @@ typedef struct PodOptions {
     const DeviceType *device;
     int device_number;        /* GPUs: which of them */
     const char *cpu_level;    /* NULL: the best */
+    SimtOptions simt;         /* for the simulator */
     PodRangeDone *range_done; /* called in pod_turn; or NULL */
     PodFetch *fetch;          /* NULL: every tile comes from its file */
     void *context;

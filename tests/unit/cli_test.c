@@ -98,7 +98,10 @@ static const struct {
     /* built later */
     {"--role=keygen", "--role=keygen is not supported yet"},
     {"--role=doctor", "--role=doctor is not supported yet"},
-    {"--device=simt job.json", "--device=simt is not supported yet"},
+    {"--simt-seed=3 job.json", "--simt-seed means nothing here: it goes with --device=simt"},
+    {"--device=cpu --simt-weak job.json", "--simt-weak means nothing here: it goes with --device=simt"},
+    {"--device=simt --simt-seed=0 job.json", "--simt-seed: expected a number from 1 to 65536, found \"0\""},
+    {"--device=simt --simt-elect=last job.json", "--simt-elect: expected low|high|random, found \"last\""},
     {"--leaf=measure job.json", "--leaf=measure is not supported yet"},
     {"--autotune job.json", "--autotune is not supported yet"},
     {"--autotune=measure job.json", "--autotune is not supported yet"},

@@ -16,6 +16,7 @@ static _Atomic int ended[MAX_LAUNCHES];
 static _Atomic bool scratch_was_shared;
 static sem_t an_end, hold;
 static Error error;
+static const PhbKernel kernel = {.name = "k", .cluster_dims = {1, 1, 1}};
 
 static void count_ctas(const PhbLaunch *launch, int64_t first, int64_t last, void *scratch) {
     int64_t l = launch->super[0];
@@ -62,7 +63,7 @@ static Device *open_device(PhbCtaRange *run, int threads) {
     stages[0] = run;
     code = (PhbCpuCode){"native", stages};
     variant = (PhbVariant){.scratch = 100, .cpu = &code, .cpu_count = 1};
-    DeviceOptions options = {.threads = threads, .launches = MAX_LAUNCHES, .done = note_end};
+    DeviceOptions options = {.kernel = &kernel, .threads = threads, .launches = MAX_LAUNCHES, .done = note_end};
     Device *device = cpu_device.open(&variant, &options, &error);
     ck_assert_msg(device != NULL, "%s", error.text);
     return device;
@@ -158,7 +159,7 @@ START_TEST(levels_are_chosen) {
         const char *level, *chosen; /* NULL: refused */
     } cases[] = {{NULL, "native"}, {"x86-64-v2", "x86-64-v2"}, {"x86-64-v3", NULL}, {"vax", NULL}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        DeviceOptions options = {.threads = 1, .cpu_level = cases[c].level, .launches = 1, .done = note_end};
+        DeviceOptions options = {.kernel = &kernel, .threads = 1, .cpu_level = cases[c].level, .launches = 1, .done = note_end};
         Device *device = cpu_device.open(&variant, &options, &error);
         ck_assert_int_eq(device != NULL, cases[c].chosen != NULL);
         if (device == NULL) {
@@ -169,7 +170,7 @@ START_TEST(levels_are_chosen) {
         cpu_device.close(device);
     }
     variant = (PhbVariant){.cpu = &strange, .cpu_count = 1};
-    DeviceOptions options = {.threads = 1, .launches = 1, .done = note_end};
+    DeviceOptions options = {.kernel = &kernel, .threads = 1, .launches = 1, .done = note_end};
     ck_assert_ptr_null(cpu_device.open(&variant, &options, &error));
     ck_assert_msg(strstr(error.text, "none of the embedded CPU levels (x86-64-v9)") != NULL, "%s", error.text);
 }
@@ -179,7 +180,7 @@ START_TEST(absurd_scratch_is_refused) {
     PhbCtaRange *const counts[] = {count_ctas};
     const PhbCpuCode code = {"native", counts};
     PhbVariant variant = {.scratch = INT64_C(1) << 61, .cpu = &code, .cpu_count = 1};
-    DeviceOptions options = {.threads = 64, .launches = 1, .done = note_end};
+    DeviceOptions options = {.kernel = &kernel, .threads = 64, .launches = 1, .done = note_end};
     ck_assert_ptr_null(cpu_device.open(&variant, &options, &error));
     ck_assert_msg(strstr(error.text, "out of memory: 64 compute threads") != NULL, "%s", error.text);
 }

@@ -295,6 +295,8 @@ RandomJob *random_job_new(uint64_t seed, const RandomShape *shape, bool files) {
     job->kernel.stage_count = 1;
     job->kernel.variants = &job->variant;
     job->kernel.variant_count = 1;
+    for (int a = 0; a < 3; a++)
+        job->kernel.cluster_dims[a] = 1;
     job->program = (PhbProgram){.abi_version = PHB_ABI_VERSION, .file = "mixed.phb", .compiler = "hand", .kernels = &job->kernel, .kernel_count = 1};
     job->job.program = &job->program;
     job->job.kernel = &job->kernel;

@@ -546,6 +546,8 @@ RandomProgram *random_program_new(uint64_t seed, bool files) {
     kernel->stages = program->stages;
     kernel->variants = &program->variant;
     kernel->variant_count = 1;
+    for (int a = 0; a < 3; a++)
+        kernel->cluster_dims[a] = 1;
     program->program = (PhbProgram){.abi_version = PHB_ABI_VERSION, .file = "staged.phb", .compiler = "hand", .kernels = kernel, .kernel_count = 1};
     job->program = &program->program;
     job->kernel = kernel;

@@ -1,0 +1,78 @@
+/* The simulator's memory: every access of a launch is checked against bounds, against what has been written, and against the accesses of other
+ * threads. */
+#ifndef PHOBOS_SIMT_H
+#define PHOBOS_SIMT_H
+
+#include "runtime/device/cta.h"
+
+/* One access that others may race with. */
+typedef struct Stamp {
+    uint64_t site;
+    uint32_t cluster;           /* its number among all that the memory has seen, from 1; 0: no access */
+    uint32_t barriers, arrives; /* that its CTA had passed, that its thread had made */
+    uint16_t thread;            /* of the cluster */
+    bool atomic;
+} Stamp;
+
+enum { CELL_READS = 3 };
+
+/* An element, or a byte where elements of different sizes overlap. */
+typedef struct Cell {
+    Stamp write;             /* the last */
+    Stamp reads[CELL_READS]; /* since then: the last, the last of another thread of its CTA, the last of another CTA. Atomics count where others
+                                follow them */
+    uint64_t stale;          /* bits before a write that is not yet published to all */
+} Cell;
+
+/* Elements of one tensor of the launch. */
+typedef struct SimtTensor {
+    const char *name; /* or a state's */
+    int dtype, rank;
+    const PhbTensorArg *argument;
+    int64_t size, rows, columns; /* bytes of an element; as a matrix of all its rows */
+    bool written;                /* by this stage: where it is not, no cells are kept */
+    Cell *cells;
+    size_t cell_bytes;
+} SimtTensor;
+
+typedef struct SimtMemory {
+    bool weak; /* races do not trap: a read that is not ordered after a write gets what was there before */
+    const PhbKernel *kernel;
+    SimtTensor *tensors; /* as kernel->tensors, then kernel->states */
+    int tensor_count;
+    char *shared;                      /* of the cluster's CTAs */
+    int64_t all_bytes;                 /* of it */
+    int64_t shared_bytes, shared_step; /* of a CTA in this stage */
+    Cell *shared_cells;
+    uint8_t *granules; /* size of the elements in each 8 bytes: 0 none, 255 mixed */
+    uint32_t cluster;  /* the number of the one that runs */
+    uint32_t launch;   /* of the first cluster of this launch */
+} SimtMemory;
+
+bool simt_memory_open(
+    SimtMemory *memory, const PhbKernel *kernel, int64_t shared_bytes, int ctas, bool weak, Error *error); /* shared_bytes: the most of any stage */
+void simt_memory_close(SimtMemory *memory);
+bool simt_memory_begin_launch(SimtMemory *memory, const PhbStage *stage, const PhbLaunch *launch, int64_t shared_bytes, Error *error);
+void simt_memory_begin_cluster(SimtMemory *memory);
+
+/* ---- simt_race.c ---- */
+
+typedef enum Access { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC } Access;
+
+/* Where an access lies, for messages. */
+typedef struct Place {
+    const SimtMemory *memory;
+    const SimtTensor *tensor; /* NULL: shared memory */
+    int64_t element;          /* of the tensor, row-major */
+    int rank;                 /* of the CTA whose shared memory it is */
+    int64_t offset;           /* bytes in it */
+    int bytes;
+} Place;
+
+/* Notes the access in the cell; traps where it races with one that is there. True: a read in weak mode that is to give cell->stale. `bits`: what the
+ * memory holds. */
+bool cell_access(Cell *cell, CtaThread *thread, Access access, uint64_t site, const Place *place, uint64_t bits);
+char *place_text(const Place *place);                /* "'c'[3, 5]", "shared memory of CTA 1 at byte 64" */
+char *value_text(const Place *place, uint64_t bits); /* "1.5", "0x3fc00000" */
+
+#endif

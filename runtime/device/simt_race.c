@@ -1,0 +1,170 @@
+/* Which accesses are ordered, and what to say of those that are not.
+ *
+ * All threads of a CTA come to the same barriers, and all of a thread-block cluster to the same arrives and waits, in one order. So whether an access
+ * A of thread t comes before an access B of thread u needs no vector clocks: a barrier of their CTA since A, or an arrive of t after A that publishes
+ * and whose wait u has passed. Nothing orders different clusters of a launch. */
+#include "runtime/device/simt.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank_of(const CtaRunner *runner, const Stamp *stamp) {
+    return stamp->thread / runner->setup.threads;
+}
+
+static bool is_ordered(const Stamp *stamp, const CtaThread *thread, uint32_t cluster) {
+    const CtaRunner *runner = thread->cta->runner;
+    if (stamp->cluster != cluster)
+        return false;
+    if (stamp->thread == (uint16_t)(thread - runner->thread))
+        return true;
+    if (rank_of(runner, stamp) == thread->cta->rank && stamp->barriers < thread->cta->barriers)
+        return true;
+    for (uint32_t phase = stamp->arrives; phase < thread->waits; phase++)
+        if (!runner->relaxed[phase])
+            return true;
+    return false;
+}
+
+/* ---- messages ---- */
+
+char *value_text(const Place *place, uint64_t bits) {
+    int dtype = place->tensor ? place->tensor->dtype : -1;
+    float single;
+    double wide;
+    uint32_t low = (uint32_t)bits;
+    memcpy(&single, &low, sizeof single);
+    memcpy(&wide, &bits, sizeof wide);
+    switch (dtype) {
+    case PHB_F32:
+        return format_text("%.9g", (double)single);
+    case PHB_F64:
+        return format_text("%.17g", wide);
+    case PHB_I8:
+        return format_text("%d", (int)(int8_t)bits);
+    case PHB_I16:
+        return format_text("%d", (int)(int16_t)bits);
+    case PHB_I32:
+        return format_text("%" PRId32, (int32_t)bits);
+    case PHB_I64:
+        return format_text("%" PRId64, (int64_t)bits);
+    case PHB_U8:
+    case PHB_U16:
+    case PHB_U32:
+    case PHB_U64:
+    case PHB_BOOL:
+        return format_text("%" PRIu64, bits);
+    default:
+        return format_text("0x%0*" PRIx64, 2 * place->bytes, bits);
+    }
+}
+
+char *place_text(const Place *place) {
+    if (place->tensor == NULL)
+        return format_text("shared memory of CTA %d at byte %" PRId64, place->rank, place->offset);
+    const SimtTensor *tensor = place->tensor;
+    int64_t at[PHB_MAX_RANK], left = place->element;
+    for (int a = tensor->rank - 1; a >= 0; a--) {
+        int64_t extent = tensor->argument->extent[a];
+        at[a] = a > 0 ? left % extent : left;
+        left /= extent;
+    }
+    char *text = format_text("'%s'[", tensor->name);
+    for (int a = 0; a < tensor->rank; a++)
+        text = text_append(text, "%s%" PRId64, a > 0 ? ", " : "", at[a]);
+    return text_append(text, "]");
+}
+
+/* Why nothing orders them. */
+static char *reason_text(const Stamp *other, const CtaThread *thread, uint32_t cluster) {
+    const CtaRunner *runner = thread->cta->runner;
+    if (other->cluster != cluster)
+        return format_text("nothing orders CTAs of a launch%s", runner->ctas > 1 ? " that are not of one cluster" : "");
+    if (rank_of(runner, other) == thread->cta->rank)
+        return format_text("no barrier is between them");
+    if (other->arrives < thread->waits)
+        return format_text("the cluster_arrive_relaxed between them publishes nothing");
+    if (other->arrives > 0 && other->arrives == thread->waits)
+        return format_text("it came after its thread's cluster_arrive, so the cluster_wait does not publish it");
+    return format_text("no cluster_arrive and cluster_wait are between them");
+}
+
+static char *thread_text(const CtaRunner *runner, const Stamp *stamp, uint32_t cluster) {
+    int thread = stamp->thread % runner->setup.threads, rank = rank_of(runner, stamp);
+    if (stamp->cluster == cluster)
+        return format_text("thread %d of CTA %d", thread, rank);
+    return format_text("thread %d of %s", thread, runner->ctas > 1 ? "another cluster" : "another CTA");
+}
+
+_Noreturn static void report_race(
+    CtaThread *thread, Access access, uint64_t site, const Stamp *other, bool other_reads, const Place *place, uint64_t bits) {
+    static const char *const verbs[] = {"reads", "writes", "changes atomically"};
+    uint32_t cluster = place->memory->cluster;
+    char *where = place_text(place), *what = value_text(place, bits), *who = thread_text(thread->cta->runner, other, cluster);
+    char *why = reason_text(other, thread, cluster);
+    char *text = format_text("race on %s, which holds %s: thread %d of CTA %d %s it, %s %s it at %d:%d, and %s", where, what,
+        (int)thread->code.thread, thread->cta->rank, verbs[access], who,
+        other->atomic ? "changed"
+        : other_reads ? "read"
+                      : "wrote",
+        site_line(other->site), site_column(other->site), why);
+    free(where);
+    free(what);
+    free(who);
+    free(why);
+    thread_trap_text(thread, site, text);
+}
+
+/* ---- cells ---- */
+
+static bool is_of_launch(const Stamp *stamp, const Place *place) {
+    uint32_t first = place->tensor ? place->memory->launch : place->memory->cluster;
+    return stamp->cluster >= first;
+}
+
+/* Whether `stamp` stands in the way of the access, which then traps unless races are let pass. */
+static bool races(const Stamp *stamp, bool stamp_reads, CtaThread *thread, Access access, uint64_t site, const Place *place, uint64_t bits) {
+    if (!is_of_launch(stamp, place) || (stamp_reads && access == ACCESS_READ && !stamp->atomic) || (stamp->atomic && access == ACCESS_ATOMIC) ||
+        is_ordered(stamp, thread, place->memory->cluster))
+        return false;
+    if (!place->memory->weak)
+        report_race(thread, access, site, stamp, stamp_reads, place, bits);
+    return true;
+}
+
+static void note_read(Cell *cell, const Stamp *stamp, const CtaRunner *runner) {
+    Stamp *reads = cell->reads;
+    if (reads[0].cluster == stamp->cluster && reads[0].thread != stamp->thread && rank_of(runner, &reads[0]) == rank_of(runner, stamp))
+        reads[1] = reads[0];
+    else if (reads[0].cluster != stamp->cluster || rank_of(runner, &reads[0]) != rank_of(runner, stamp)) {
+        reads[2] = reads[0];
+        reads[1] = (Stamp){0};
+    }
+    reads[0] = *stamp;
+}
+
+bool cell_access(Cell *cell, CtaThread *thread, Access access, uint64_t site, const Place *place, uint64_t bits) {
+    const CtaRunner *runner = thread->cta->runner;
+    Stamp stamp = {.site = site,
+        .cluster = place->memory->cluster,
+        .barriers = thread->cta->barriers,
+        .arrives = thread->arrives,
+        .thread = (uint16_t)(thread - runner->thread),
+        .atomic = access == ACCESS_ATOMIC};
+    bool hidden = races(&cell->write, false, thread, access, site, place, bits);
+    for (int r = 0; r < CELL_READS; r++)
+        races(&cell->reads[r], true, thread, access, site, place, bits);
+    if (access == ACCESS_READ) {
+        note_read(cell, &stamp, runner);
+        return hidden;
+    }
+    if (!hidden)
+        cell->stale = bits;
+    if (access == ACCESS_WRITE)
+        memset(cell->reads, 0, sizeof cell->reads);
+    else if (cell->write.atomic && is_of_launch(&cell->write, place))
+        note_read(cell, &cell->write, runner);
+    cell->write = stamp;
+    return false;
+}
