@@ -180,16 +180,21 @@ static void optimise(Compilation *c, IrModule *module) {
     verify(c, module, "optimisation");
 }
 
+static void optimise_kernel(Compilation *c, const char *file, IrKernel *kernel) {
+    IrModule module = {.file = file};
+    vec_push(c->context.arena, &module.kernels, kernel);
+    optimise(c, &module);
+}
+
 static void optimise_variants(Compilation *c, const ClusterProgram *program) {
     for (int k = 0; k < program->kernels.count; k++) {
         ClusterKernel *kernel = program->kernels.items[k];
         for (int v = 0; v < kernel->variants.count; v++) {
             for (int s = 0; s < kernel->stages.count; s++) {
-                IrModule module = {.file = program->file};
-                vec_push(c->context.arena, &module.kernels, kernel->variants.items[v].stages[s]);
-                optimise(c, &module);
-                if (contraction_isolate(&c->context, module.kernels.items[0]))
-                    optimise(c, &module);
+                IrKernel *leaf = kernel->variants.items[v].stages[s];
+                optimise_kernel(c, program->file, leaf);
+                if (contraction_isolate(&c->context, leaf))
+                    optimise_kernel(c, program->file, leaf);
             }
         }
     }
@@ -257,7 +262,9 @@ static void make_build_id(const Compilation *c, IrModule *module, uint8_t id[16]
     buffer_printf(&text, "%s -O%d", COMPILER, options->optimise);
     for (int i = 0; i < options->levels.count; i++)
         buffer_printf(&text, " %s", options->levels.items[i]);
-    buffer_puts(&text, "\n");
+    for (int i = 0; i < options->gpus.count; i++)
+        buffer_printf(&text, " %s", options->gpus.items[i]);
+    buffer_printf(&text, "%s %d\n", options->gpu_auto ? " auto" : "", options->gpu_variants);
     ir_print(&text, module);
     XXH3_state_t *state = XXH3_createState();
     if (!state)
@@ -279,14 +286,33 @@ static bool is_single_threaded(Compilation *c, const IrModule *module) {
     return no_errors(c);
 }
 
+static bool generate_gpu(Compilation *c, ClusterProgram *program) {
+    const Options *options = c->options;
+    if (!options->gpus.count && !options->gpu_auto)
+        return true;
+    select_gpu_variants(&c->context, program, options->gpu_variants);
+    for (int k = 0; k < program->kernels.count; k++) {
+        const ClusterKernel *kernel = program->kernels.items[k];
+        for (int v = 0; v < kernel->gpu_variants.count; v++)
+            for (int s = 0; s < kernel->stages.count; s++)
+                optimise_kernel(c, program->file, kernel->gpu_variants.items[v].stages[s]);
+    }
+    GpuTargets targets = {options->gpus.items, options->gpus.count, options->gpu_auto};
+    return codegen_gpu(&c->context, program, &targets, options->optimise);
+}
+
 static bool generate(Compilation *c, IrModule *module) {
     const Options *options = c->options;
     CodegenOptions codegen = {options->optimise, options->levels.items, options->levels.count, {0}, COMPILER};
-    if (!is_single_threaded(c, module))
-        return false;
     make_build_id(c, module, codegen.build_id);
     ClusterProgram *program = split(c, module);
-    if (!program)
+    if (!program || !generate_gpu(c, program))
+        return false;
+    if (options->emit == EMIT_PTX) {
+        codegen_print_ptx(&c->context, &c->text, program);
+        return true;
+    }
+    if (!is_single_threaded(c, module))
         return false;
     select_cpu_variants(&c->context, program);
     if (!no_errors(c))

@@ -59,6 +59,9 @@ typedef struct Options {
     IrPass ir_after;          /* EMIT_IR_AFTER */
     int optimise;             /* 0..3 */
     VEC(const char *) levels; /* CPU levels, ascending */
+    VEC(const char *) gpus;   /* GPU targets, in the order given, */
+    bool gpu_auto, gpu_none;  /* and those that suit each kernel; none */
+    int gpu_variants;         /* of a leaf; 0: all */
     VEC(Define) defines;
     bool no_cluster;
     bool depfile;                      /* -MD */

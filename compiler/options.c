@@ -74,7 +74,7 @@ static const char *const warning_names[WARNING_COUNT] = {
 #undef X
 };
 
-static const char *const gpu_names[] = {"auto", "none", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a"};
+static const char *const gpu_names[] = {"auto", "none", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"};
 static const char *const level_names[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "native"}; /* ascending */
 static const char *const color_names[] = {"auto", "always", "never"};                       /* as ColorChoice */
 static const char *const diagnostics_names[] = {"text", "json"};                            /* as DiagFormat */
@@ -133,6 +133,14 @@ static bool parse_count(const char *option, const char *text) {
     return usage_error("'%s' takes a positive number, found '%s'", option, text);
 }
 
+static bool parse_variants(Options *options, const char *value) {
+    int64_t count = 0;
+    if (strcmp(value, "all") != 0 && (!parse_integer(value, &count) || count < 1 || count > 65536))
+        return usage_error("'--variants' takes a number from 1 to 65536, or 'all', found '%s'", value);
+    options->gpu_variants = (int)count;
+    return true;
+}
+
 static bool parse_emit(Options *options, const char *value) {
     static const char after[] = "ir-after=";
     int choice;
@@ -148,7 +156,7 @@ static bool parse_emit(Options *options, const char *value) {
     options->emit = (EmitKind)choice;
     if (options->emit == EMIT_IR_AFTER)
         return usage_error("'--emit=ir-after' needs a pass, such as '--emit=ir-after=%s'", pass_names[0]);
-    if (options->emit == EMIT_LIB || options->emit == EMIT_PTX)
+    if (options->emit == EMIT_LIB)
         return usage_error("'--emit=%s' is not supported yet", value);
     return true;
 }
@@ -168,11 +176,17 @@ static bool parse_list(Parser *p, const char *option, const char *list, bool (*t
 }
 
 static bool take_gpu(Parser *p, const char *item) {
-    (void)p;
     int choice;
     if (!parse_choice("--gpu", item, gpu_names, COUNT(gpu_names), &choice))
         return false;
-    return choice < 2 || usage_error("'--gpu=%s' is not supported yet; 'auto' and 'none' are", item);
+    p->options->gpu_auto |= choice == 0;
+    p->options->gpu_none |= choice == 1;
+    for (int i = 0; i < p->options->gpus.count; i++)
+        if (strcmp(p->options->gpus.items[i], item) == 0)
+            return true;
+    if (choice >= 2)
+        vec_push(p->arena, &p->options->gpus, gpu_names[choice]);
+    return true;
 }
 
 static bool take_level(Parser *p, const char *item) {
@@ -254,6 +268,8 @@ static bool apply(Parser *p, OptionId id, const char *value) {
     case OPTION_OPTIMISE:
         return parse_optimise(options, value);
     case OPTION_GPU:
+        options->gpus.count = 0;
+        options->gpu_auto = options->gpu_none = false;
         return parse_list(p, "--gpu", value, take_gpu);
     case OPTION_CUBIN:
         return usage_error("'--cubin' is not supported yet");
@@ -263,7 +279,7 @@ static bool apply(Parser *p, OptionId id, const char *value) {
     case OPTION_DEFINE:
         return parse_define(p, value);
     case OPTION_VARIANTS:
-        return strcmp(value, "all") == 0 || parse_count("--variants", value);
+        return parse_variants(options, value);
     case OPTION_JOBS:
         return parse_count("-j", value);
     case OPTION_NO_CLUSTER:
@@ -386,6 +402,9 @@ static bool check_together(Parser *p) {
     bool text = options->emit != EMIT_EXE && options->emit != EMIT_OBJ;
     if (options->output && strcmp(options->output, "-") == 0 && !text)
         return usage_error("'-o -' is for text, '--emit=%s' is none", emit_names[options->emit]);
+    if (options->emit == EMIT_PTX && options->gpu_none && !options->gpus.count)
+        return usage_error("'--emit=ptx' needs a GPU target, such as '--gpu=sm_80'");
+    options->gpu_auto |= options->emit == EMIT_PTX && !options->gpus.count;
     if (!options->depfile && (options->depfile_path || options->depfile_targets.count || options->depfile_phony))
         return usage_error("'-MF', '-MT' and '-MP' need '-MD'");
     if (options->depfile_path && options->output && strcmp(options->depfile_path, options->output) == 0)
@@ -398,7 +417,7 @@ static bool check_together(Parser *p) {
 }
 
 bool options_parse(Arena *arena, Interner *interner, int argc, char **argv, Options *options) {
-    *options = (Options){.optimise = 2};
+    *options = (Options){.optimise = 2, .gpu_variants = 4};
     Parser parser = {arena, interner, options};
     bool only_inputs = false;
     for (int i = 1; i < argc; i++) {

@@ -18,6 +18,19 @@ typedef enum CodegenOutput { CODEGEN_LLVM, CODEGEN_ASM, CODEGEN_OBJECT } Codegen
 /* Appends the output to `buffer`. Errors (none that a user can cause) abort with file, kernel and pass. */
 void codegen_program(Context *context, const ClusterProgram *program, const CodegenOptions *options, CodegenOutput output, Buffer *buffer);
 
+/* ---- nvptx/: code for GPUs ---- */
+
+typedef struct GpuTargets {
+    const char *const *items; /* "sm_80", .. */
+    int count;
+    bool automatic; /* and the oldest that each kernel runs on */
+} GpuTargets;
+
+/* Fills in the images of the program's GPU variants, whose stages are optimised. False after an error in the diagnostics: a kernel that no variant of
+ * runs on a target. */
+bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *targets, int optimise);
+void codegen_print_ptx(Context *context, Buffer *buffer, const ClusterProgram *program); /* --emit=ptx: each image behind a line of JSON that describes it */
+
 /* ---- output.c: files under construction ----
  *
  * Contents go to a temporary beside the target, which takes its place when it is whole. Temporaries are removed on failure and when a signal ends the

@@ -10,6 +10,7 @@
 
 #include <llvm-c/Core.h>
 #include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
 
 /* A CPU level as LLVM knows it. */
 typedef struct CpuLevel {
@@ -124,6 +125,9 @@ LaunchRegs launch_read(Emitter *e, const IrKernel *kernel, const LaunchPlaces *p
 LLVMValueRef launch_scalar(Emitter *e, const LaunchRegs *launch, const IrOp *op);
 
 /* ---- llvm.c ---- */
+
+void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef machine, const char *triple, const char *file); /* `file` names the module */
+void emitter_fini(Emitter *e);
 
 void function_set_level(Emitter *e, LLVMValueRef function); /* compiles it for e->level */
 

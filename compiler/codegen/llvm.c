@@ -30,7 +30,7 @@ static LLVMTargetMachineRef make_machine(const ClusterProgram *program, int opti
     return LLVMCreateTargetMachine(target, TRIPLE, "x86-64", "", levels[optimise], LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
-static void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef machine, const char *file) {
+void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef machine, const char *triple, const char *file) {
     LLVMContextRef llvm = LLVMContextCreate();
     *e = (Emitter){
         .context = context,
@@ -48,11 +48,11 @@ static void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef mach
         .f64 = LLVMDoubleTypeInContext(llvm),
         .ptr = LLVMPointerTypeInContext(llvm, 0),
     };
-    LLVMSetTarget(e->module, TRIPLE);
+    LLVMSetTarget(e->module, triple);
     LLVMSetModuleDataLayout(e->module, e->layout);
 }
 
-static void emitter_fini(Emitter *e) {
+void emitter_fini(Emitter *e) {
     LLVMDisposeTargetData(e->layout);
     LLVMDisposeBuilder(e->builder);
     LLVMDisposeModule(e->module);
@@ -155,7 +155,7 @@ static void print_machine_code(const ClusterProgram *program, Emitter *e, LLVMTa
 void codegen_program(Context *context, const ClusterProgram *program, const CodegenOptions *options, CodegenOutput output, Buffer *buffer) {
     LLVMTargetMachineRef machine = make_machine(program, options->optimise);
     Emitter emitter;
-    emitter_init(&emitter, context, machine, program->file);
+    emitter_init(&emitter, context, machine, TRIPLE, program->file);
     if (emit_module(&emitter, program, options)) {
         run_passes(program, &emitter, machine, options->optimise);
         if (output == CODEGEN_LLVM) {

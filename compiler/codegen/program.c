@@ -221,20 +221,45 @@ static LLVMValueRef leaf_checks(Emitter *e, const Signature *signature, int *cou
 
 /* ---- code ---- */
 
+static LLVMValueRef variant_values(Emitter *e, const Signature *signature, const int64_t *search) {
+    Values values = {0};
+    for (int i = 0; i < signature->symbolic.count; i++)
+        vec_push(e->context->arena, &values, emit_int_const(e, 0));
+    for (int i = 0; i < signature->search.count; i++)
+        vec_push(e->context->arena, &values, emit_int_const(e, search[i]));
+    return array(e, &values);
+}
+
 static LLVMValueRef variant_record(
     Emitter *e, const ClusterKernel *kernel, const LeafVariant *variant, const CodegenOptions *options, const LeafCode *code) {
     const Signature *signature = &kernel->kernel->signature;
-    Values levels = {0}, values = {0};
+    Values levels = {0};
     for (int i = 0; i < options->level_count; i++) {
         Values functions = {&code->functions[i * kernel->stages.count], kernel->stages.count, kernel->stages.count};
         vec_push(e->context->arena, &levels, RECORD(e, PhbCpuCode, string(e, options->levels[i]), array(e, &functions)));
     }
-    for (int i = 0; i < signature->symbolic.count; i++)
-        vec_push(e->context->arena, &values, emit_int_const(e, 0));
-    for (int i = 0; i < signature->search.count; i++)
-        vec_push(e->context->arena, &values, emit_int_const(e, variant->values[i]));
-    return RECORD(e, PhbVariant, array(e, &values), emit_int_const(e, code->scratch), array(e, &levels), int32(e, levels.count),
+    return RECORD(e, PhbVariant, variant_values(e, signature, variant->values), emit_int_const(e, code->scratch), array(e, &levels), int32(e, levels.count),
         int32(e, 0), null_pointer(e), null_pointer(e));
+}
+
+static LLVMValueRef gpu_record(Emitter *e, const ClusterKernel *kernel, const GpuImage *image) {
+    Values stages = {0};
+    for (int s = 0; s < kernel->stages.count; s++) {
+        const GpuStage *stage = &image->stages[s];
+        vec_push(e->context->arena, &stages,
+            RECORD(e, PhbThreadStage, string(e, stage->entry), null_pointer(e), int32(e, stage->threads), int32(e, (int)stage->shared)));
+    }
+    LLVMValueRef text = private_global(e, LLVMConstStringInContext2(e->llvm, image->text, (size_t)image->size, true));
+    return RECORD(e, PhbGpuCode, int32(e, image->arch), int32(e, image->specific), int32(e, image->machine_code), int32(e, 0), text,
+        emit_int_const(e, image->size), array(e, &stages));
+}
+
+static LLVMValueRef gpu_variant_record(Emitter *e, const ClusterKernel *kernel, const GpuVariant *variant) {
+    Values images = {0};
+    for (int i = 0; i < variant->images.count; i++)
+        vec_push(e->context->arena, &images, gpu_record(e, kernel, &variant->images.items[i]));
+    return RECORD(e, PhbVariant, variant_values(e, &kernel->kernel->signature, variant->values), emit_int_const(e, 0), null_pointer(e), int32(e, 0),
+        int32(e, images.count), array(e, &images), null_pointer(e));
 }
 
 /* ---- how a unit of work runs ---- */
@@ -286,6 +311,9 @@ static LLVMValueRef kernel_record(Emitter *e, const char *file, const ClusterKer
     Values variants = {0};
     for (int i = 0; i < kernel->variants.count; i++)
         vec_push(e->context->arena, &variants, variant_record(e, kernel, &kernel->variants.items[i], options, &code[i]));
+    for (int i = 0; i < kernel->gpu_variants.count; i++)
+        if (kernel->gpu_variants.items[i].images.count)
+            vec_push(e->context->arena, &variants, gpu_variant_record(e, kernel, &kernel->gpu_variants.items[i]));
     int scalar_count, check_count;
     LLVMValueRef scalars = scalars_table(e, signature, &scalar_count);
     LLVMValueRef checks = leaf_checks(e, signature, &check_count);

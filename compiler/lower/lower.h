@@ -47,6 +47,30 @@ typedef struct LeafVariant {
     IrKernel **stages;
 } LeafVariant;
 
+/* A stage as a GPU runs it. */
+typedef struct GpuStage {
+    const char *entry; /* its name in the image */
+    int threads;       /* a CTA */
+    int64_t shared;    /* bytes a CTA */
+} GpuStage;
+
+/* Code of a variant for one target; filled in by code generation. */
+typedef struct GpuImage {
+    const char *target; /* "sm_80" */
+    int arch;           /* 80 */
+    bool specific;      /* runs on that very architecture alone */
+    bool machine_code;  /* else PTX */
+    const char *text;   /* `size` bytes; PTX ends in a NUL that is counted */
+    int64_t size;
+    GpuStage *stages;
+} GpuImage;
+
+typedef struct GpuVariant {
+    int64_t *values;
+    IrKernel **stages;
+    VEC(GpuImage) images;
+} GpuVariant;
+
 typedef struct ClusterKernel {
     IrKernel *kernel;           /* not specialised */
     VEC(ClusterTensor) tensors; /* tensor parameters in order */
@@ -54,7 +78,8 @@ typedef struct ClusterKernel {
     VEC(ClusterSplit) loops; /* that differ in step or extent */
     VEC(ClusterState) states;
     VEC(ClusterStage) stages; /* in the order in which a unit of work runs them; none after a refusal */
-    VEC(LeafVariant) variants;
+    VEC(LeafVariant) variants;     /* of the CPU */
+    VEC(GpuVariant) gpu_variants;  /* best first */
 } ClusterKernel;
 
 typedef struct ClusterProgram {
@@ -117,5 +142,14 @@ bool contraction_unseen(const IrKernel *kernel, const Contracted *contracted, in
  * tiles fit the cache, ties to the earliest in declaration order. Search dims that a tensor's extent, @aligned or a @require over
  * symbolic dims decides get a variant for each of their values. A kernel without any legal assignment is an error. */
 void select_cpu_variants(Context *context, ClusterProgram *program);
+/* By search dim: whether tensors, @aligned or a @require over symbolic dims decide it. */
+bool *variant_decided(Context *context, const ClusterKernel *kernel);
+/* Do the values satisfy every @require that they decide, and divide the @cluster defaults? */
+bool variant_admissible(Context *context, const ClusterKernel *kernel, const int64_t *values);
+
+/* ---- gpu_variants.c ---- */
+
+/* Fills program's variants for GPUs: the `most` best of a leaf, or all where that is 0, and at least one for each combination of decided values. */
+void select_gpu_variants(Context *context, ClusterProgram *program, int most);
 
 #endif

@@ -47,19 +47,20 @@ static void mark(const Signature *signature, const Dim *dim, bool *marks) {
         marks[i] |= dim_mentions(dim, signature->search.items[i].name);
 }
 
-static void find_decided(Selection *s) {
-    const Signature *signature = &s->kernel->kernel->signature;
-    Assignment first = assignment_first(s->context, signature);
+bool *variant_decided(Context *context, const ClusterKernel *kernel) {
+    const Signature *signature = &kernel->kernel->signature;
+    Assignment first = assignment_first(context, signature);
     int64_t value;
-    s->decided = NEW_ARRAY(s->context->arena, bool, signature->search.count + 1);
+    bool *decided = NEW_ARRAY(context->arena, bool, signature->search.count + 1);
     for (int i = 0; i < signature->params.count; i++)
         for (int k = 0; k < signature->params.items[i].type->rank; k++)
-            mark(signature, signature->params.items[i].type->dims[k], s->decided);
+            mark(signature, signature->params.items[i].type->dims[k], decided);
     for (int i = 0; i < signature->aligned.count; i++)
-        mark(signature, signature->aligned.items[i].tile, s->decided);
+        mark(signature, signature->aligned.items[i].tile, decided);
     for (int i = 0; i < signature->require.count; i++)
-        if (!dim_evaluate(s->context, signature, signature->require.items[i].cond, first.values, &value))
-            mark(signature, signature->require.items[i].cond, s->decided);
+        if (!dim_evaluate(context, signature, signature->require.items[i].cond, first.values, &value))
+            mark(signature, signature->require.items[i].cond, decided);
+    return decided;
 }
 
 /* Super-tiles have the dim's extent along an axis. */
@@ -170,14 +171,14 @@ static int64_t working_set(Selection *s, const int64_t *values) {
 
 /* ---- the choice ---- */
 
-static bool is_admissible(const Selection *s, const int64_t *values) {
-    const Signature *signature = &s->kernel->kernel->signature;
+bool variant_admissible(Context *context, const ClusterKernel *kernel, const int64_t *values) {
+    const Signature *signature = &kernel->kernel->signature;
     int64_t holds;
     for (int i = 0; i < signature->require.count; i++)
-        if (dim_evaluate(s->context, signature, signature->require.items[i].cond, values, &holds) && !holds)
+        if (dim_evaluate(context, signature, signature->require.items[i].cond, values, &holds) && !holds)
             return false;
     for (int i = 0; i < signature->search.count; i++)
-        if (is_super_tile(s->kernel, &signature->search.items[i]) && signature->search.items[i].cluster.items[0] % values[i] != 0)
+        if (is_super_tile(kernel, &signature->search.items[i]) && signature->search.items[i].cluster.items[0] % values[i] != 0)
             return false;
     return true;
 }
@@ -204,7 +205,7 @@ static Candidate *find_rival(Selection *s, const int64_t *values) {
 
 static void consider(Selection *s, const int64_t *values) {
     size_t size = sizeof *values * (size_t)s->kernel->kernel->signature.search.count;
-    if (!is_admissible(s, values))
+    if (!variant_admissible(s->context, s->kernel, values))
         return;
     int64_t bytes = working_set(s, values);
     Candidate *rival = find_rival(s, values);
@@ -221,7 +222,7 @@ static void consider(Selection *s, const int64_t *values) {
 static void select_kernel(Context *context, ClusterKernel *kernel) {
     const Signature *signature = &kernel->kernel->signature;
     Selection s = {.context = context, .kernel = kernel};
-    find_decided(&s);
+    s.decided = variant_decided(context, kernel);
     s.body = find_tiles(&s, kernel->kernel->body);
     s.shape_bytes = NEW_ARRAY(context->arena, int64_t, s.shapes.count + 1);
     Assignment assignment = assignment_first(context, signature);

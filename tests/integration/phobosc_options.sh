@@ -46,11 +46,11 @@ expect 2 "unknown value 'asmm' for '--emit'; did you mean 'asm'?" --emit=asmm ad
 expect 2 "'--emit' needs a value: KIND" add.phb --emit
 expect 2 "'--emit' needs a value: KIND" add.phb --emit=
 expect 2 "'--emit=lib' is not supported yet" --emit=lib add.phb
-expect 2 "'--emit=ptx' is not supported yet" --emit ptx add.phb
+expect 2 "'--emit=ptx' needs a GPU target" --gpu=none --emit ptx add.phb
 expect 2 "did you mean 'fold'?" --emit=ir-after=fodl add.phb
 expect 2 "needs a pass" --emit=ir-after add.phb
 expect 2 "did you mean 'sm_90a'?" --gpu=sm_90aa add.phb
-expect 2 "'--gpu=sm_80' is not supported yet" --gpu=sm_80,sm_90a add.phb
+expect 2 "did you mean 'sm_80'?" --gpu=sm_80,sm_81 add.phb
 expect 2 "separated by commas" --gpu=, add.phb
 expect 2 "'--cubin' is not supported yet" --cubin add.phb
 expect 2 "did you mean 'x86-64-v3'?" --cpu=x86-64-v33 add.phb
@@ -59,7 +59,7 @@ expect 2 "'-D' takes NAME=INT" -DBLOCK=12x add.phb
 expect 2 "'-D' takes NAME=INT" -D =1 add.phb
 expect 2 "a search dim is positive" -D BLOCK=0 add.phb
 expect 2 "positive number" -j0 add.phb
-expect 2 "positive number" --variants=few add.phb
+expect 2 "a number from 1 to 65536, or 'all'" --variants=few add.phb
 expect 2 "unknown option '-O4'" -O4 add.phb
 expect 2 "did you mean '-Wshadow'?" -Wshadwo add.phb
 expect 2 "'-MF', '-MT' and '-MP' need '-MD'" -MF add.d add.phb

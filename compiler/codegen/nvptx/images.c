@@ -1,0 +1,140 @@
+/* PTX for every variant and target: each image is one variant's stages. A variant that a target cannot run is left out there. */
+#include "compiler/codegen/nvptx/nvptx.h"
+#include "compiler/layout/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* "gemm_f32_v3" and, where there are several stages, "_s1". */
+static const char *entry_name(Context *context, const ClusterKernel *kernel, int variant, int stage) {
+    const char *name = kernel->kernel->signature.name;
+    if (kernel->stages.count == 1)
+        return arena_printf(context->arena, "%s_v%d", name, variant);
+    return arena_printf(context->arena, "%s_v%d_s%d", name, variant, stage);
+}
+
+/* CTAs of a thread-block cluster; 1, 1, 1 without. */
+static void cluster_dims(Context *context, const Signature *signature, const int64_t *values, int64_t dims[3]) {
+    for (int axis = 0; axis < 3; axis++) {
+        dims[axis] = 1;
+        if (signature->cluster_dims[axis])
+            dim_evaluate(context, signature, signature->cluster_dims[axis], values, &dims[axis]);
+    }
+}
+
+/* NULL with the reason where the target cannot run it. */
+static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int number, const NvptxTarget *target, int optimise, const char *file,
+    const char **why) {
+    const GpuVariant *variant = &kernel->gpu_variants.items[number];
+    GpuImage *image = NEW(context->arena, GpuImage);
+    *image = (GpuImage){.target = target->name, .arch = target->arch, .specific = target->specific};
+    image->stages = NEW_ARRAY(context->arena, GpuStage, kernel->stages.count);
+    NvptxStage *stages = NEW_ARRAY(context->arena, NvptxStage, kernel->stages.count);
+    LayoutLimits limits = {target->simt.shared_limit, target->simt.register_limit};
+    if (kernel->kernel->signature.cluster_dims[0] && target->arch < 90) {
+        *why = "thread-block clusters need sm_90";
+        return NULL;
+    }
+    for (int s = 0; s < kernel->stages.count; s++) {
+        IrKernel *leaf = specialise(context, variant->stages[s], variant->values); /* a copy: layouts are put into it */
+        if (!layout_kernel(context, leaf, &limits, why))
+            return NULL;
+        const char *entry = entry_name(context, kernel, number, s);
+        image->stages[s] = (GpuStage){entry, leaf->threads, leaf->shared_bytes};
+        stages[s] = (NvptxStage){leaf, entry};
+    }
+    image->text = nvptx_compile(context, target, stages, kernel->stages.count, kernel->kernel->signature.fastmath, optimise, file);
+    image->size = (int64_t)strlen(image->text) + 1;
+    return image;
+}
+
+static bool refuse(Context *context, const ClusterKernel *kernel, const NvptxTarget *target, const char *why) {
+    const Signature *signature = &kernel->kernel->signature;
+    diag_error(context->diag, signature->span, "no variant of '%s' runs on %s: %s", signature->name, target->name, why ? why : "none is legal");
+    return false;
+}
+
+static bool make_target(Context *context, ClusterKernel *kernel, const NvptxTarget *target, int optimise, const char *file) {
+    const char *why = NULL;
+    bool some = false;
+    for (int v = 0; v < kernel->gpu_variants.count; v++) {
+        GpuImage *image = make_image(context, kernel, v, target, optimise, file, &why);
+        if (image)
+            vec_push(context->arena, &kernel->gpu_variants.items[v].images, *image);
+        some |= image != NULL;
+    }
+    return some || refuse(context, kernel, target, why);
+}
+
+bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *targets, int optimise) {
+    bool fine = true;
+    for (int k = 0; k < program->kernels.count; k++) {
+        ClusterKernel *kernel = program->kernels.items[k];
+        for (int t = 0; t < targets->count; t++)
+            fine &= make_target(context, kernel, nvptx_find(targets->items[t]), optimise, program->file);
+        if (targets->automatic)
+            fine &= make_target(context, kernel, nvptx_find(kernel->kernel->signature.cluster_dims[0] ? "sm_90" : "sm_80"), optimise, program->file);
+    }
+    return fine;
+}
+
+/* ---- --emit=ptx ---- */
+
+static void print_list(Buffer *buffer, const char *key, const Signature *signature, bool tensors) {
+    buffer_printf(buffer, ", \"%s\": [", key);
+    bool first = true;
+    for (int i = 0; i < signature->params.count; i++) {
+        const Param *param = &signature->params.items[i];
+        if ((param->type->kind == TYPE_TENSOR) != tensors)
+            continue;
+        buffer_printf(buffer, "%s{\"name\": \"%s\", \"dtype\": \"%s\"", first ? "" : ", ", param->name, dtype_name(param->type->scalar));
+        buffer_printf(buffer, tensors ? ", \"rank\": %d}" : "}", param->type->rank);
+        first = false;
+    }
+    buffer_puts(buffer, "]");
+}
+
+static void print_dims(Buffer *buffer, const Signature *signature, const int64_t *values) {
+    buffer_puts(buffer, ", \"dims\": [");
+    for (int i = 0; i < signature->symbolic.count; i++)
+        buffer_printf(buffer, "%s\"%s\"", i ? ", " : "", signature->symbolic.items[i]);
+    for (int i = 0; i < signature->search.count; i++)
+        buffer_printf(buffer, "%s\"%s\"", i + signature->symbolic.count ? ", " : "", signature->search.items[i].name);
+    buffer_puts(buffer, "], \"values\": {");
+    for (int i = 0; i < signature->search.count; i++)
+        buffer_printf(buffer, "%s\"%s\": %lld", i ? ", " : "", signature->search.items[i].name, (long long)values[i]);
+    buffer_puts(buffer, "}, \"grid\": [");
+    for (int axis = 0; axis < 3; axis++) {
+        buffer_puts(buffer, axis ? ", \"" : "\"");
+        if (signature->grid[axis].counts.count)
+            dim_print(buffer, signature->grid[axis].counts.items[0]);
+        else
+            buffer_puts(buffer, "1");
+        buffer_puts(buffer, "\"");
+    }
+    buffer_puts(buffer, "]");
+}
+
+static void print_image(Context *context, Buffer *buffer, const ClusterKernel *kernel, const GpuVariant *variant, const GpuImage *image) {
+    const Signature *signature = &kernel->kernel->signature;
+    buffer_printf(buffer, "// phobos {\"kernel\": \"%s\", \"target\": \"%s\"", signature->name, image->target);
+    print_list(buffer, "tensors", signature, true);
+    print_list(buffer, "scalars", signature, false);
+    print_dims(buffer, signature, variant->values);
+    int64_t dims[3];
+    cluster_dims(context, signature, variant->values, dims);
+    buffer_printf(buffer, ", \"cluster\": [%lld, %lld, %lld], \"stages\": [", (long long)dims[0], (long long)dims[1], (long long)dims[2]);
+    for (int s = 0; s < kernel->stages.count; s++)
+        buffer_printf(buffer, "%s{\"entry\": \"%s\", \"threads\": %d, \"shared\": %lld}", s ? ", " : "", image->stages[s].entry, image->stages[s].threads,
+            (long long)image->stages[s].shared);
+    buffer_printf(buffer, "]}\n%s\n", image->text);
+}
+
+void codegen_print_ptx(Context *context, Buffer *buffer, const ClusterProgram *program) {
+    for (int k = 0; k < program->kernels.count; k++) {
+        const ClusterKernel *kernel = program->kernels.items[k];
+        for (int v = 0; v < kernel->gpu_variants.count; v++)
+            for (int i = 0; i < kernel->gpu_variants.items[v].images.count; i++)
+                print_image(context, buffer, kernel, &kernel->gpu_variants.items[v], &kernel->gpu_variants.items[v].images.items[i]);
+    }
+}

@@ -1,0 +1,50 @@
+/* Code for NVIDIA GPUs: the simt backend's target hooks, and the PTX of a module. Inside of code generation only. */
+#ifndef PHOBOS_CODEGEN_NVPTX_H
+#define PHOBOS_CODEGEN_NVPTX_H
+
+#include "compiler/codegen/simt/simt.h"
+
+enum { SPACE_OF_TENSORS = 1, SPACE_OF_SHARED = 3 }; /* LLVM's address spaces */
+
+typedef struct NvptxTarget {
+    const char *name; /* "sm_90a" */
+    int arch;         /* 90 */
+    bool specific;    /* runs on that very architecture alone */
+    const char *ptx;  /* the lowest PTX version that has it */
+    SimtTarget simt;
+} NvptxTarget;
+
+extern const NvptxTarget nvptx_targets[]; /* ascending */
+extern const int nvptx_target_count;
+const NvptxTarget *nvptx_find(const char *name); /* NULL: none of that name */
+
+/* ---- ptx.c ---- */
+
+/* A leaf's stages as they go into one image. */
+typedef struct NvptxStage {
+    const IrKernel *kernel; /* at the memory level */
+    const char *entry;
+} NvptxStage;
+
+/* The PTX of some stages for one target, ending in a NUL, in the arena. */
+const char *nvptx_compile(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise, const char *file);
+
+/* ---- target.c, memory.c: inside of the backend ---- */
+
+typedef struct NvptxLeaf {
+    LLVMValueRef shared; /* the CTA's dynamic shared memory */
+} NvptxLeaf;
+
+int nvptx_arch(const Simt *s);
+LLVMValueRef nvptx_call(Simt *s, const char *name, LLVMTypeRef result, const LLVMValueRef *arguments, int count); /* of an intrinsic */
+LLVMValueRef nvptx_asm(Simt *s, const char *text, const char *constraints, LLVMTypeRef result, const LLVMValueRef *arguments, int count);
+LLVMValueRef nvptx_shared_address(Simt *s, LLVMValueRef offset); /* i32 bytes, as a pointer into shared memory */
+
+LLVMValueRef nvptx_load(Simt *s, const SimtAccess *access);
+void nvptx_store(Simt *s, const SimtAccess *access, LLVMValueRef value);
+LLVMValueRef nvptx_atomic(Simt *s, OpKind kind, PhbDType dtype, const SimtAccess *access, LLVMValueRef compare, LLVMValueRef value);
+void nvptx_copy_async(Simt *s, LLVMValueRef shared, const SimtAccess *access);
+void nvptx_copy_commit(Simt *s);
+void nvptx_copy_wait(Simt *s, int left, Span span);
+
+#endif

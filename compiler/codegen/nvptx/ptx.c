@@ -1,0 +1,76 @@
+/* One LLVM module an image: the stages of one variant for one target, through LLVM's passes to PTX text. */
+#include "compiler/codegen/nvptx/nvptx.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TRIPLE "nvptx64-nvidia-cuda"
+
+_Noreturn static void internal_error(const char *file, const char *pass, const char *message) {
+    fprintf(stderr, "phobosc: internal error in %s of '%s' for GPUs: %s\n", pass, file, message);
+    abort();
+}
+
+/* Extensions of sm_NN that LLVM names a processor of its own: "sm_90a". */
+static LLVMTargetMachineRef make_machine(const NvptxTarget *target, int optimise, const char *file) {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    LLVMTargetRef llvm_target;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(TRIPLE, &llvm_target, &message))
+        internal_error(file, "target setup", message);
+    static const LLVMCodeGenOptLevel levels[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault, LLVMCodeGenLevelAggressive};
+    return LLVMCreateTargetMachine(llvm_target, TRIPLE, target->name, target->ptx, levels[optimise], LLVMRelocDefault, LLVMCodeModelDefault);
+}
+
+static void optimise_module(Emitter *e, LLVMTargetMachineRef machine, int optimise, const char *file) {
+    char *message = NULL;
+    if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message))
+        internal_error(file, "code generation", message);
+    LLVMDisposeMessage(message);
+    char pipeline[] = "default<O0>";
+    pipeline[sizeof pipeline - 3] = (char)('0' + optimise);
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(e->module, pipeline, machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (error)
+        internal_error(file, "LLVM passes", LLVMGetErrorMessage(error));
+}
+
+/* An intrinsic that LLVM does not know comes out as a call of an external function, and only the driver would say so. */
+static void check_text(const char *text, const char *file) {
+    const char *stray = strstr(text, "llvm.");
+    if (!stray)
+        stray = strstr(text, ".extern .func");
+    if (stray)
+        internal_error(file, "LLVM code generation", "an intrinsic that NVPTX does not have");
+}
+
+const char *nvptx_compile(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise, const char *file) {
+    LLVMTargetMachineRef machine = make_machine(target, optimise, file);
+    Emitter e;
+    emitter_init(&e, context, machine, TRIPLE, file);
+    const CpuLevel arithmetic = {.name = target->name, .has_f16c = true, .has_fma = true, .vector_bytes = 16};
+    e.level = &arithmetic;
+    e.fastmath = fastmath;
+    for (int i = 0; i < count; i++)
+        simt_leaf(&e, &target->simt, stages[i].kernel, stages[i].entry);
+    optimise_module(&e, machine, optimise, file);
+    char *message = NULL;
+    LLVMMemoryBufferRef memory;
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, e.module, LLVMAssemblyFile, &message, &memory))
+        internal_error(file, "LLVM code generation", message);
+    const char *text = arena_strndup(context->arena, LLVMGetBufferStart(memory), LLVMGetBufferSize(memory));
+    LLVMDisposeMemoryBuffer(memory);
+    emitter_fini(&e);
+    LLVMDisposeTargetMachine(machine);
+    check_text(text, file);
+    return text;
+}

@@ -1,0 +1,153 @@
+/* Which assignments of the search dims the GPU code holds, best first: by a static model of what a CTA computes, for each combination of those values
+ * that the tensors or the launch decide.
+ *
+ * The model knows no target. Products of tiles want a large tile for each byte they read, up to what registers hold; other code wants tiles of some
+ * thousand elements: fewer leave threads or their memory accesses idle, more cost registers and leave multiprocessors without a CTA. */
+#include "compiler/lower/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_ASSIGNMENTS = 1 << 14, /* that are looked at, in declaration order */
+    MAX_GROUPS = 16,           /* combinations of decided values that get code */
+    GOOD_ELEMENTS = 2048,      /* of the largest tile of a CTA, without products */
+    GOOD_PRODUCT = 128 * 128,  /* of a product's result */
+    MOST_PRODUCT = 256 * 128,  /* beyond it registers spill */
+};
+
+typedef struct Candidate {
+    int64_t *values;
+    double cost; /* less is better */
+} Candidate;
+
+typedef VEC(Candidate) Candidates;
+
+typedef VEC(const Type *) Shapes;
+
+static void add_shape(Context *context, Shapes *shapes, const Type *type) {
+    if (type->kind != TYPE_TILE)
+        return;
+    for (int i = 0; i < shapes->count; i++)
+        if (shapes->items[i] == type)
+            return;
+    vec_push(context->arena, shapes, type);
+}
+
+static void find_shapes(Context *context, const IrBlock *block, Shapes *tiles, Shapes *products) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->results.count; i++)
+            add_shape(context, op->kind == OP_DOT || op->kind == OP_DOT_T ? products : tiles, op->results.items[i]->type);
+        for (int i = 0; i < op->regions.count; i++)
+            find_shapes(context, op->regions.items[i], tiles, products);
+    }
+}
+
+/* Of the largest one; 0: none. */
+static double elements(Context *context, const Signature *signature, const Shapes *shapes, const int64_t *values, double *perimeter) {
+    double largest = 0;
+    for (int i = 0; i < shapes->count; i++) {
+        double size = 1, sum = 0;
+        for (int k = 0; k < shapes->items[i]->rank; k++) {
+            int64_t extent = 0;
+            dim_evaluate(context, signature, shapes->items[i]->dims[k], values, &extent);
+            size *= (double)extent;
+            sum += (double)extent;
+        }
+        if (size > largest) {
+            largest = size;
+            *perimeter = sum;
+        }
+    }
+    return largest;
+}
+
+/* How many times too large or too small. */
+static double distance(double size, double good) {
+    return size > good ? size / good : good / (size > 1 ? size : 1);
+}
+
+static double cost_of(Context *context, const Signature *signature, const Shapes *tiles, const Shapes *products, const int64_t *values) {
+    double perimeter = 0, others = elements(context, signature, tiles, values, &perimeter);
+    double product = elements(context, signature, products, values, &perimeter);
+    if (product == 0)
+        return distance(others, GOOD_ELEMENTS);
+    double reads = perimeter / product; /* elements a product of the inner extent */
+    double excess = product > MOST_PRODUCT ? product / MOST_PRODUCT * 16 : 1, operands = others > 2 * GOOD_PRODUCT ? others / GOOD_PRODUCT : 1;
+    return reads * excess * operands;
+}
+
+static bool same_group(const bool *decided, int count, const int64_t *a, const int64_t *b) {
+    for (int i = 0; i < count; i++)
+        if (decided[i] && a[i] != b[i])
+            return false;
+    return true;
+}
+
+static int compare_costs(const void *a, const void *b) {
+    double x = ((const Candidate *)a)->cost, y = ((const Candidate *)b)->cost;
+    return (x > y) - (x < y);
+}
+
+/* Stable: of equal costs the earlier in declaration order stays first. */
+static void sort(Candidates *candidates) {
+    for (int i = 1; i < candidates->count; i++)
+        for (int j = i; j > 0 && compare_costs(&candidates->items[j - 1], &candidates->items[j]) > 0; j--) {
+            Candidate swap = candidates->items[j];
+            candidates->items[j] = candidates->items[j - 1];
+            candidates->items[j - 1] = swap;
+        }
+}
+
+static Candidates find_candidates(Context *context, const ClusterKernel *kernel) {
+    const Signature *signature = &kernel->kernel->signature;
+    Shapes tiles = {0}, products = {0};
+    Candidates candidates = {0};
+    find_shapes(context, kernel->kernel->body, &tiles, &products);
+    Assignment assignment = assignment_first(context, signature);
+    for (int i = 0; i < signature->search.count; i++)
+        assignment.varies[i] = true;
+    int tried = 0;
+    do {
+        if (!variant_admissible(context, kernel, assignment.values))
+            continue;
+        Candidate candidate = {arena_alloc(context->arena, sizeof(int64_t) * (size_t)(signature->search.count + 1)),
+            cost_of(context, signature, &tiles, &products, assignment.values)};
+        memcpy(candidate.values, assignment.values, sizeof(int64_t) * (size_t)signature->search.count);
+        vec_push(context->arena, &candidates, candidate);
+    } while (assignment_next(&assignment) && ++tried < MAX_ASSIGNMENTS);
+    sort(&candidates);
+    return candidates;
+}
+
+static void take(Context *context, ClusterKernel *kernel, int64_t *values) {
+    GpuVariant variant = {.values = values, .stages = NEW_ARRAY(context->arena, IrKernel *, kernel->stages.count)};
+    for (int stage = 0; stage < kernel->stages.count; stage++)
+        variant.stages[stage] = specialise(context, kernel->stages.items[stage].kernel, values);
+    vec_push(context->arena, &kernel->gpu_variants, variant);
+}
+
+static void select_kernel(Context *context, ClusterKernel *kernel, int most) {
+    int dims = kernel->kernel->signature.search.count;
+    bool *decided = variant_decided(context, kernel);
+    Candidates candidates = find_candidates(context, kernel);
+    const int64_t *groups[MAX_GROUPS];
+    int group_count = 0, taken[MAX_GROUPS] = {0};
+    for (int i = 0; i < candidates.count; i++) {
+        int group = 0;
+        while (group < group_count && !same_group(decided, dims, groups[group], candidates.items[i].values))
+            group++;
+        if (group == group_count && group_count < MAX_GROUPS)
+            groups[group_count++] = candidates.items[i].values;
+    }
+    int each = most <= 0 ? INT32_MAX : most > group_count ? most / (group_count > 0 ? group_count : 1) : 1;
+    for (int i = 0; i < candidates.count; i++)
+        for (int group = 0; group < group_count; group++)
+            if (same_group(decided, dims, groups[group], candidates.items[i].values) && taken[group]++ < each)
+                take(context, kernel, candidates.items[i].values);
+}
+
+void select_gpu_variants(Context *context, ClusterProgram *program, int most) {
+    for (int i = 0; i < program->kernels.count; i++)
+        select_kernel(context, program->kernels.items[i], most);
+}
