@@ -50,6 +50,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("element");
     TCase *cases = tcase_create("element");
+    tcase_set_timeout(cases, 60);
     tcase_add_test(cases, known_values);
     tcase_add_test(cases, every_pattern);
     suite_add_tcase(suite, cases);
