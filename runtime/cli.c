@@ -67,8 +67,8 @@ static int print_version(const PhbProgram *program, const char *name) {
 /* All that the scheduler would refuse before the first load. */
 static int check_job(const Job *job, const RunOptions *options) {
     Error error;
-    Problem *problem = problem_bind(job, options->leaf, &error);
-    Plan *plan = problem != NULL ? plan_make(problem, options->memory > 0 ? options->memory : machine_memory(), &error) : NULL;
+    Problem *problem = problem_bind(job, options->plan.leaf, &error);
+    Plan *plan = problem != NULL ? plan_make(problem, options->plan.memory > 0 ? options->plan.memory : machine_memory(), &error) : NULL;
     int code = problem == NULL ? EXIT_USAGE : plan == NULL ? EXIT_FAILED : EXIT_DONE;
     if (code == EXIT_DONE)
         printf("%s: fine\n", job->path);
@@ -79,15 +79,31 @@ static int check_job(const Job *job, const RunOptions *options) {
     return finish_output(code);
 }
 
+/* The least of the bounds that are given; 0 where none is. */
+static int64_t memory_bound(const OptionValue *values) {
+    static const OptionId bounds[] = {OPTION_MEMORY, OPTION_BUDGET, OPTION_VRAM};
+    int64_t least = 0;
+    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++)
+        if (values[bounds[i]].given && (least == 0 || values[bounds[i]].number < least))
+            least = values[bounds[i]].number;
+    return least;
+}
+
 static RunOptions run_options(const CommandLine *line) {
     const OptionValue *values = line->values;
     return (RunOptions){
         .pods = (int)values[OPTION_PODS].number,
         .threads = (int)values[OPTION_THREADS].number,
-        .memory = values[OPTION_MEMORY].number,
+        .plan = {
+            .leaf = (LeafChoice)values[OPTION_LEAF].number,
+            .placement = (PlacementPolicy)values[OPTION_PLACEMENT].number,
+            .autotune = values[OPTION_AUTOTUNE].given ? AUTOTUNE_MODEL + (int)values[OPTION_AUTOTUNE].number : AUTOTUNE_NONE,
+            .memory = memory_bound(values),
+            .link_bw = values[OPTION_LINK_BW].rate,
+            .leaf_flops = values[OPTION_LEAF_FLOPS].rate,
+        },
         .progress = (ProgressMode)values[OPTION_PROGRESS].number,
         .log = values[OPTION_LOG].given ? (LogLevel)values[OPTION_LOG].number : LOG_WARNING,
-        .leaf = (LeafChoice)values[OPTION_LEAF].number,
         .keep_staging = values[OPTION_KEEP_STAGING].given,
         .device = values[OPTION_DEVICE].text,
         .simt = {(uint64_t)values[OPTION_SIMT_SEED].number, (int)values[OPTION_SIMT_ELECT].number, values[OPTION_SIMT_WEAK].given},
@@ -104,7 +120,7 @@ static int serve(Job *job, const CommandLine *line) {
         .join_timeout_ms = values[OPTION_JOIN_TIMEOUT].given ? (int)values[OPTION_JOIN_TIMEOUT].number : 60000,
         .deadline_ms = values[OPTION_DEADLINE].given ? (int)values[OPTION_DEADLINE].number : 10000,
         .insecure = values[OPTION_INSECURE].given,
-        .leaf = run.leaf,
+        .leaf = run.plan.leaf,
         .progress = run.progress,
         .log = run.log,
         .keep_staging = run.keep_staging,
@@ -121,7 +137,7 @@ static int be_pod(const PhbProgram *program, const CommandLine *line) {
         .advertise = values[OPTION_ADVERTISE].text,
         .node_name = values[OPTION_NODE_NAME].text,
         .threads = run.threads,
-        .memory = run.memory,
+        .memory = run.plan.memory,
         .insecure = values[OPTION_INSECURE].given,
         .log = run.log,
     };
@@ -146,8 +162,7 @@ static int with_job(const PhbProgram *program, const CommandLine *line) {
         code = check_job(job, &options);
     } else if (values[OPTION_PLAN].given) {
         int nodes = values[OPTION_NODES].given ? (int)values[OPTION_NODES].number : 1;
-        int64_t memory = options.memory > 0 ? options.memory : machine_memory();
-        code = finish_output(plan_print(job, nodes, memory, (PlanFormat)values[OPTION_FORMAT].number, stdout));
+        code = finish_output(plan_print(job, nodes, &options.plan, (PlanFormat)values[OPTION_FORMAT].number, stdout));
     } else if (values[OPTION_ROLE].given) {
         code = finish_output(serve(job, line));
     } else {

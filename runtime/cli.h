@@ -17,6 +17,7 @@ typedef struct OptionValue {
     bool given;
     const char *text; /* as written, NULL without a value; points into argv */
     int64_t number;   /* COUNT, BYTES: the value; SECONDS: in milliseconds; CHOICE: the index of the choice */
+    double rate;      /* RATE */
 } OptionValue;
 
 typedef struct CommandLine {

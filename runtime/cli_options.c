@@ -119,7 +119,7 @@ static const char *check_value(const Option *option, OptionValue *value) {
     case PERCENT:
         return parse_real(value->text, 0, 100, "%", &real) ? NULL : "0% to 100%";
     case RATE:
-        return parse_real(value->text, 1, 1e30, "", &real) ? NULL : "a number such as 12.5e9";
+        return parse_real(value->text, 1, 1e30, "", &value->rate) ? NULL : "a number such as 12.5e9";
     case BIND:
         return endpoint_check_bind(value->text, true, &error) ? NULL : "tcp://HOST:PORT, where the port may be *";
     case CONNECT:
@@ -217,6 +217,8 @@ static void check_places(const CommandLine *line, ErrorList *errors) {
         errors_add(errors, "--leaf=measure is not supported yet");
     if (line->values[OPTION_ROLE].given && line->values[OPTION_ROLE].number > ROLE_POD)
         errors_add(errors, "--role=%s is not supported yet", line->values[OPTION_ROLE].text);
+    if (line->values[OPTION_PLACEMENT].given && line->values[OPTION_PLACEMENT].number > PLACE_BLOCK)
+        errors_add(errors, "--placement=%s is not supported yet", line->values[OPTION_PLACEMENT].text);
     Error error;
     if (line->values[OPTION_LISTEN].given && !endpoint_check_bind(line->values[OPTION_LISTEN].text, line->values[OPTION_INSECURE].given, &error))
         errors_add(errors, "--listen: %s", error.text);

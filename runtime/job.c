@@ -153,6 +153,7 @@ static void read_sections(JobReader *reader, const PhbKernel *kernel) {
     reader->kernel = job->kernel = kernel;
     job->dims = new_zeroed((size_t)kernel->dim_count, sizeof *job->dims);
     job->leaf_values = new_zeroed((size_t)kernel->dim_count, sizeof *job->leaf_values);
+    job->fixed = new_zeroed((size_t)kernel->dim_count, sizeof *job->fixed);
     job->scalars = new_zeroed((size_t)kernel->scalar_count, sizeof *job->scalars);
     job->tensors = new_zeroed((size_t)kernel->tensor_count, sizeof *job->tensors);
     for (int i = 0; i < kernel->tensor_count; i++)
@@ -214,6 +215,11 @@ void job_free(Job *job) {
     free(job->dims);
     free(job->scalars);
     free(job->leaf_values);
+    free(job->fixed);
     free(job->tensors);
     free(job);
+}
+
+bool job_dim_is_free(const Job *job, int dim) {
+    return job->kernel->dims[dim].cluster_count > 0 && (job->fixed == NULL || !job->fixed[dim]);
 }

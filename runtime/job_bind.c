@@ -49,6 +49,7 @@ static void bind_search_dim(JobReader *reader, int dim) {
     Job *job = reader->job;
     DimEntry *state = &reader->dims[dim];
     bool fixed = state->bound; /* by a tensor's extent, or by the job */
+    job->fixed[dim] = fixed;
     if (!fixed && declared->cluster_count > 0)
         job->dims[dim] = declared->cluster[0];
     else if (!fixed && state->in_extent && job->leaf_values[dim] > 0)

@@ -2,6 +2,7 @@
 #include "runtime/progress.h"
 #include "runtime/task.h"
 #include "runtime/thread.h"
+#include "runtime/tune.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -29,6 +30,8 @@ typedef struct Local {
     const RunOptions *options;
     Problem *problem;
     Plan *plan;
+    Placement *placement;
+    Model model;
     int threads; /* of each pod */
     DeviceSet devices;
     LocalPod *pods;
@@ -38,7 +41,7 @@ typedef struct Local {
     Task *reserve;  /* takes the outputs' space; NULL once it has ended */
     bool no_space;
     Error space_error;
-    double seconds;
+    double seconds, predicted;
 } Local;
 
 static void say(const Local *local, LogLevel level, const char *text) {
@@ -68,12 +71,24 @@ static bool open_pod(LocalPod *local_pod, Pod **pod) {
     return true;
 }
 
+/* Gives the pod of its units what it takes in; *given counts them. */
+static void give_units(const LocalPod *local_pod, Pod *pod, int64_t *given) {
+    const Placement *placement = local_pod->local->placement;
+    int64_t units = placement_count(placement, local_pod->number);
+    bool more = *given < units;
+    while (*given < units && pod_has_room(pod)) {
+        UnitRange run = placement_run(placement, local_pod->number, *given, units);
+        pod_give(pod, run);
+        *given += run.count;
+    }
+    if (*given == units && (more || units == 0))
+        pod_no_more(pod);
+}
+
 static PodStatus run_pod(LocalPod *local_pod, Pod *pod) {
     const Local *local = local_pod->local;
-    UnitRange units = plan_deal(local->problem, local_pod->number, local->pod_count);
-    if (units.count > 0)
-        pod_give(pod, units);
-    pod_no_more(pod);
+    int64_t given = 0;
+    give_units(local_pod, pod, &given);
     bool stopping = false;
     PodStatus status = pod_turn(pod);
     while (status == POD_RUNNING) {
@@ -84,6 +99,8 @@ static PodStatus run_pod(LocalPod *local_pod, Pod *pod) {
             pod_stop(pod);
         }
         status = pod_turn(pod);
+        if (status == POD_RUNNING && !stopping && given < placement_count(local->placement, local_pod->number))
+            give_units(local_pod, pod, &given);
         atomic_store(&local_pod->done, pod_units_done(pod));
     }
     if (status == POD_BROKEN)
@@ -194,6 +211,8 @@ static bool run_pods(Local *local, Error *error) {
 
 static void summarise(const Local *local) {
     printf("%s: %" PRId64 " tiles in %.3f s", local->problem->kernel->name, local->problem->units, local->seconds);
+    if (local->options->plan.autotune != AUTOTUNE_NONE)
+        printf(" (predicted %.3f s)", local->predicted);
     for (int p = 0; p < local->pod_count; p++)
         printf("%s pod %d computed %lld", p == 0 ? ";" : ",", p, (long long)atomic_load(&local->pods[p].done));
     putchar('\n');
@@ -214,9 +233,50 @@ static int64_t pod_memory(const Local *local, Error *error) {
     return least;
 }
 
+/* The busiest pod's time by the model, for comparison with what the run takes. */
+static void predict(Local *local) {
+    NodeSums sums = plan_busiest(local->plan, local->placement, &local->model);
+    local->predicted = node_times(&local->model, &sums).total;
+}
+
+static bool tune(Local *local, const PlanOptions *plan, Error *error) {
+    char *text;
+    TuneMachine machine = {&local->devices.items[0], local->pod_count, local->threads};
+    if (!job_tune(local->job, &machine, plan, &local->model, &text, error))
+        return false;
+    fprintf(stderr, "%s\n", text);
+    free(text);
+    return true;
+}
+
+/* On failure *exit_code says whose fault it is. */
+static bool make_plan(Local *local, int *exit_code, Error *error) {
+    PlanOptions plan = local->options->plan;
+    *exit_code = EXIT_FAILED;
+    if (plan.memory == 0)
+        plan.memory = pod_memory(local, error);
+    if (plan.memory <= 0)
+        return false;
+    *exit_code = EXIT_USAGE;
+    if (plan.autotune != AUTOTUNE_NONE && !tune(local, &plan, error))
+        return false;
+    local->problem = problem_bind(local->job, plan.leaf, error);
+    if (local->problem == NULL)
+        return false;
+    *exit_code = EXIT_FAILED;
+    local->plan = plan_make(local->problem, plan.memory, error);
+    if (local->plan == NULL)
+        return false;
+    local->placement = placement_new(local->problem, plan.placement, local->pod_count);
+    if (plan.autotune != AUTOTUNE_NONE)
+        predict(local);
+    return true;
+}
+
 static int run_job(Local *local) {
     const RunOptions *options = local->options;
     Error error;
+    int exit_code;
     if (!device_select(options->device, local->job->kernel, &local->devices, &error))
         return fail(EXIT_FAILED, &error);
     local->job->device = local->devices.class;
@@ -225,17 +285,12 @@ static int run_job(Local *local) {
         snprintf(text, sizeof text, "leaves run on the CPU: %s", local->devices.reason.text);
         say(local, LOG_INFO, text);
     }
-    local->problem = problem_bind(local->job, options->leaf, &error);
-    if (local->problem == NULL)
-        return fail(EXIT_USAGE, &error);
     local->pod_count = options->pods > 0 ? options->pods : local->devices.count;
     local->threads = options->threads > 0 ? options->threads : machine_processors() / local->pod_count;
     if (local->threads < 1)
         local->threads = 1;
-    int64_t memory = options->memory > 0 ? options->memory : pod_memory(local, &error);
-    local->plan = memory > 0 ? plan_make(local->problem, memory, &error) : NULL;
-    if (local->plan == NULL)
-        return fail(EXIT_FAILED, &error);
+    if (!make_plan(local, &exit_code, &error))
+        return fail(exit_code, &error);
     local->pods = new_zeroed((size_t)local->pod_count, sizeof *local->pods);
     local->stop_event = eventfd(0, EFD_CLOEXEC);
     local->over_event = eventfd(0, EFD_CLOEXEC);
@@ -257,6 +312,7 @@ int local_run(Job *job, const RunOptions *options) {
     if (local.over_event >= 0)
         close(local.over_event);
     free(local.pods);
+    placement_free(local.placement);
     plan_free(local.plan);
     problem_free(local.problem);
     return exit_code;

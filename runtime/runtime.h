@@ -190,6 +190,7 @@ typedef struct Job {
     TensorFile *tensors;  /* as kernel->tensors */
     int64_t *leaf_values; /* as kernel->dims: values that the job's "autotune" or a tensor's extent fixes, 0 where neither does */
     DeviceClass device;   /* of all its pods; the CPU until somebody chooses */
+    bool *fixed;          /* as kernel->dims: the job gives the @cluster value; NULL: it gives none */
     ErrorList remarks;    /* what is legal and yet worth saying */
     atomic_bool settled;  /* how it ends: outputs_reserve has nothing more to do */
 } Job;
@@ -198,6 +199,7 @@ typedef struct Job {
  * "FILE:LINE:COLUMN: text" where it has a position in the job file. */
 Job *job_load(const PhbProgram *program, const char *path, ErrorList *errors);
 void job_free(Job *job); /* closes the tensors, discarding what was not published */
+bool job_dim_is_free(const Job *job, int dim); /* a @cluster value that the job leaves open */
 void job_print_template(const PhbProgram *program, FILE *out); /* --job-template */
 void info_print_text(const PhbProgram *program, FILE *out);    /* --info */
 void info_print_json(const PhbProgram *program, FILE *out);    /* --info=json */
@@ -215,6 +217,21 @@ bool outputs_publish(Job *job, Error *error);
 typedef enum ProgressMode { PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_LINES, PROGRESS_JSON, PROGRESS_NONE } ProgressMode;
 typedef enum LogLevel { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG } LogLevel;
 typedef enum LeafChoice { LEAF_MODEL, LEAF_FIRST, LEAF_MEASURE } LeafChoice;
+typedef enum AutotuneChoice { AUTOTUNE_NONE, AUTOTUNE_MODEL, AUTOTUNE_MEASURE } AutotuneChoice;
+
+typedef enum PlacementPolicy {
+    PLACE_ROUND_ROBIN, /* unit u goes to node u mod nodes */
+    PLACE_BLOCK        /* a box of the grid for each node, cut so that the node that reads most reads little */
+} PlacementPolicy;
+
+/* What of the command line shapes a plan. */
+typedef struct PlanOptions {
+    LeafChoice leaf;
+    PlacementPolicy placement;
+    AutotuneChoice autotune;
+    int64_t memory;             /* bytes of tiles that a node may hold; 0: not given */
+    double link_bw, leaf_flops; /* the model's figures, a second; 0: not given */
+} PlanOptions;
 
 /* How the simulator behaves. */
 typedef struct SimtOptions {
@@ -226,10 +243,9 @@ typedef struct SimtOptions {
 typedef struct RunOptions {
     int pods;             /* 0: one a device */
     int threads;          /* of each pod; 0: the machine's processors shared among the pods */
-    int64_t memory;       /* bytes of tiles a pod may hold; 0: half of the machine's memory shared among the pods, or most of its card's */
+    PlanOptions plan;     /* memory 0: half of the machine's memory shared among the pods, or most of its card's */
     ProgressMode progress;
     LogLevel log;
-    LeafChoice leaf;
     bool keep_staging;
     const char *device; /* the value of --device, or NULL */
     SimtOptions simt;
@@ -237,8 +253,8 @@ typedef struct RunOptions {
 
 int local_run(Job *job, const RunOptions *options); /* an exit code; messages on stderr */
 
-/* --plan: what would run, for `nodes` nodes of `memory` bytes each. */
+/* --plan: what would run on `nodes` nodes. Takes the best @cluster values into the job where the options ask for them. */
 typedef enum PlanFormat { PLAN_TEXT, PLAN_JSON, PLAN_DOT } PlanFormat;
-int plan_print(const Job *job, int nodes, int64_t memory, PlanFormat format, FILE *out); /* an exit code */
+int plan_print(Job *job, int nodes, const PlanOptions *options, PlanFormat format, FILE *out); /* an exit code */
 
 #endif

@@ -12,8 +12,6 @@
 #define MIN_DEPTH 2
 #define MAX_DEPTH 32
 
-#define MAX_KEPT_SLOTS (INT64_C(1) << 20) /* of one operand: what the tables of unroll.c may take */
-
 static int64_t min64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -91,7 +89,7 @@ static void offer_keep(
     const Operand *tiles = &problem->operands[operand];
     __int128 fewer = *loads / times;
     int64_t needed = min64(span + depth - 1, tiles->count);
-    if (needed > slots && needed <= MAX_KEPT_SLOTS && fewer < *loads)
+    if (needed > slots && needed <= PLAN_MAX_SLOTS && fewer < *loads)
         list->keeps[list->count++] = (Keep){operand, needed, (*loads - fewer) * tiles->bytes, (__int128)(needed - slots) * tiles->bytes};
     *loads = fewer;
 }
@@ -153,8 +151,10 @@ Plan *plan_make(const Problem *problem, int64_t memory, Error *error) {
     size_t operands = (size_t)problem->operand_count;
     Plan *plan = new_zeroed(1, sizeof *plan);
     plan->problem = problem;
+    plan->memory = memory;
     plan->slots = new_zeroed(operands, sizeof *plan->slots);
     plan->kept = new_zeroed(operands, sizeof *plan->kept);
+    plan->fetched = new_zeroed(operands, sizeof *plan->fetched);
     for (size_t t = 0; t < operands; t++)
         plan->kept[t] = tile_is_shared(problem, &problem->operands[t]);
     int64_t depth;
@@ -175,12 +175,8 @@ void plan_free(Plan *plan) {
         return;
     free(plan->slots);
     free(plan->kept);
+    free(plan->fetched);
     free(plan);
-}
-
-UnitRange plan_deal(const Problem *problem, int64_t pod, int64_t pods) {
-    int64_t count = pod < problem->units ? (problem->units - pod + pods - 1) / pods : 0;
-    return (UnitRange){.first = pod, .count = count, .step = pods};
 }
 
 int64_t machine_memory(void) {

@@ -104,20 +104,18 @@ int64_t region_bytes(const Operand *operand, const Region *region); /* of its el
 
 /* ---- plan.c: how a pod's memory is cut into slots for tiles ---- */
 
-/* Units are dealt to pods as ranges: first, first + step, ... (count of them). `tag` is the caller's name for the range. */
-typedef struct UnitRange {
-    int64_t first, count, step;
-    uint64_t tag;
-} UnitRange;
+#define PLAN_MAX_SLOTS (INT64_C(1) << 20) /* for kept tiles of one operand: what the tables of unroll.c may take */
 
 /* Slots are fixed when the plan is: a tile of operand t can take any of slots[t], each Operand.bytes long, and no other memory. So a plan that
  * fits never runs out, and nothing fragments. */
 typedef struct Plan {
     const Problem *problem; /* borrowed */
+    int64_t memory;         /* that it was made for */
     int window;             /* steps in flight */
     int64_t *slots;         /* of each operand */
     bool *kept;             /* the operand's tiles may serve later steps: a tile stays until its slot is wanted */
     int64_t bytes;          /* of all slots */
+    bool *fetched;          /* the operand's tiles come from the node that loads them; else every node loads what it uses */
 } Plan;
 
 /* The most that `memory` bytes allow, up to what keeps loads, compute and stores overlapping and shared tiles resident. NULL, with need against have
@@ -125,12 +123,36 @@ typedef struct Plan {
 Plan *plan_make(const Problem *problem, int64_t memory, Error *error);
 void plan_free(Plan *plan);
 
-/* Round-robin by row-major index: the units of one pod of `pods`. */
-UnitRange plan_deal(const Problem *problem, int64_t pod, int64_t pods);
-
 /* Half of the machine's memory, and the processors that this process may use. */
 int64_t machine_memory(void);
 int machine_processors(void);
+
+/* ---- place.c: which node gets which units ---- */
+
+/* Units are dealt to pods as ranges: first, first + step, ... (count of them). `tag` is the caller's name for the range. */
+typedef struct UnitRange {
+    int64_t first, count, step;
+    uint64_t tag;
+} UnitRange;
+
+typedef struct Box {
+    int64_t low[3], size[3]; /* super-tiles */
+} Box;
+
+typedef struct Placement {
+    const Problem *problem; /* borrowed */
+    PlacementPolicy policy;
+    int64_t nodes;
+    Box *boxes;    /* BLOCK: of each node; it may be empty */
+    uint8_t *axes; /* BLOCK: along which axis boxes were cut, by depth and first node */
+} Placement;
+
+Placement *placement_new(const Problem *problem, PlacementPolicy policy, int64_t nodes);
+void placement_free(Placement *placement);
+int64_t placement_count(const Placement *placement, int64_t node); /* its units */
+/* Of a node's units those from number `offset` on, as many up to `most` as one range can say; at least one. */
+UnitRange placement_run(const Placement *placement, int64_t node, int64_t offset, int64_t most);
+int64_t placement_node(const Placement *placement, const int64_t at[COORDINATES]); /* who has the unit there */
 
 /* ---- unroll.c: units into steps and instructions, one step at a time ---- */
 
@@ -154,13 +176,22 @@ typedef struct Unroll Unroll;
 
 Unroll *unroll_new(const Plan *plan); /* takes all its memory here */
 void unroll_free(Unroll *unroll);
+void unroll_reset(Unroll *unroll); /* as new; takes as long as what was unrolled has touched */
 /* The next step of this pod. Units may come in any order, each with all its steps in theirs; the code depends on what came before. */
 void unroll_step(Unroll *unroll, int64_t unit, int64_t number, StepCode *code);
 
 /* The same as single instructions, in an order in which they could run one by one:
  * ALLOC after the slot's last FREE, LOAD after ALLOC, COMPUTE after every LOAD, STORE after COMPUTE, FREE after the last instruction that uses the
  * tile. */
-typedef enum InstructionKind { INSTRUCTION_ALLOC, INSTRUCTION_LOAD, INSTRUCTION_COMPUTE, INSTRUCTION_STORE, INSTRUCTION_FREE } InstructionKind;
+typedef enum InstructionKind {
+    INSTRUCTION_ALLOC,
+    INSTRUCTION_LOAD,
+    INSTRUCTION_FETCH, /* a LOAD whose tile_source is another node */
+    INSTRUCTION_COMPUTE,
+    INSTRUCTION_STORE,
+    INSTRUCTION_FREE,
+    INSTRUCTION_KINDS
+} InstructionKind;
 
 typedef struct Instruction {
     InstructionKind kind;
@@ -171,5 +202,74 @@ typedef struct Instruction {
 /* Writes at most 5 * operands + 1 of them and returns how many. Kept tiles are freed when their slot is taken. */
 int step_instructions(const Plan *plan, const StepCode *code, Instruction *instructions);
 const char *instruction_name(InstructionKind kind); /* "LOAD" */
+
+/* ---- cost.c: what a plan costs ---- */
+
+/* The machine as the planner sees it: what one node has. */
+typedef struct Model {
+    int64_t memory;           /* bytes of tiles */
+    double read_bw, write_bw; /* bytes a second from files, and to them */
+    double link_bw;           /* from peers */
+    double leaf_flops;        /* operations a second, as step_work counts them */
+    double launch;            /* seconds that a leaf launch takes besides its work */
+} Model;
+
+/* Operations of a step, as far as the extents of its tensors tell. */
+double step_work(const Problem *problem, const Step *step);
+
+typedef struct NodeSums {
+    int64_t units, launches;
+    int64_t instructions[INSTRUCTION_KINDS];
+    int64_t loaded, fetched, stored; /* bytes of elements */
+    int64_t bytes, peak;             /* of slots at the end, and at most, where instructions run one by one */
+    double work;
+} NodeSums;
+
+typedef struct Summing Summing; /* of one plan; holds the memory that summing takes */
+
+Summing *summing_new(const Plan *plan);
+void summing_free(Summing *summing);
+/* Over the units of a node, until they have `most_steps` steps. */
+NodeSums node_sum(Summing *summing, const Placement *placement, int64_t node, int64_t most_steps);
+
+typedef struct NodeTimes {
+    double storage, link, compute, launch; /* seconds */
+    double total;                          /* as they overlap */
+} NodeTimes;
+
+NodeTimes node_times(const Model *model, const NodeSums *sums);
+
+/* Says for each operand whether tiles that nodes share are loaded once and fetched, or loaded by each, and gives those to be fetched room to stay. */
+void plan_share(Plan *plan, const Placement *placement, const Model *model);
+/* The node that `node` has a tile from: itself where it loads it. */
+int64_t tile_source(const Plan *plan, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES]);
+
+/* ---- autotune.c: which @cluster values ---- */
+
+/* What is assumed of a node where nothing was given or measured. */
+Model model_assumed(const PlanOptions *options);
+/* What the node with the most units does, as far as a number of its steps tells. Decides what is fetched. */
+NodeSums plan_busiest(Plan *plan, const Placement *placement, const Model *model);
+
+typedef enum CandidateVerdict { CANDIDATE_FINE, CANDIDATE_TOO_LARGE, CANDIDATE_IDLE, CANDIDATE_REFUSED } CandidateVerdict;
+
+typedef struct Candidate {
+    int number;      /* as declared */
+    int64_t *values; /* as Job.dims */
+    CandidateVerdict verdict;
+    Error why;       /* unless it is fine */
+    NodeTimes times; /* of the busiest node */
+} Candidate;
+
+typedef struct Candidates {
+    Candidate *items; /* best first; those that cannot be behind */
+    int count, fine, dims;
+} Candidates;
+
+/* Every combination of the values that the job leaves open. The job is left with the best; false where there is none. */
+bool candidates_rank(Job *job, int64_t nodes, const PlanOptions *options, const Model *model, Candidates *candidates, Error *error);
+void candidate_take(Job *job, const Candidate *candidate);
+char *candidates_describe(const Job *job, const Candidates *candidates); /* one line; the caller's */
+void candidates_free(Candidates *candidates);
 
 #endif

@@ -5,6 +5,7 @@
 /* The slots of one operand, taken in turn. A table by tile number says which slot holds one: chains of slots, as many heads as slots. */
 typedef struct Pool {
     int64_t slots, next;
+    int64_t touched; /* slots that were ever taken: the first so many */
     int64_t *uses;  /* of each slot: how often it was used */
     int64_t *made;  /* the use that brought its tile */
     int64_t *tiles; /* its tile, -1 none */
@@ -81,10 +82,24 @@ void unroll_free(Unroll *unroll) {
     free(unroll);
 }
 
+void unroll_reset(Unroll *unroll) {
+    for (int t = 0; t < unroll->plan->problem->operand_count; t++) {
+        Pool *pool = &unroll->pools[t];
+        for (int64_t slot = 0; slot < pool->touched; slot++) {
+            pool->heads[pool->tiles[slot] % pool->slots] = -1;
+            pool->tiles[slot] = pool->links[slot] = -1;
+            pool->uses[slot] = pool->made[slot] = 0;
+        }
+        pool->next = pool->touched = 0;
+    }
+}
+
 /* The slot that has waited longest gives way: of what a sweep over a shared tensor comes back to, plan.c made room for all or for nothing, and what a
  * unit holds has a slot for each of its tiles. */
 static int64_t take_slot(Pool *pool) {
     int64_t slot = pool->next;
+    if (slot == pool->touched)
+        pool->touched++;
     pool->next = slot + 1 == pool->slots ? 0 : slot + 1;
     return slot;
 }
@@ -140,6 +155,6 @@ int step_instructions(const Plan *plan, const StepCode *code, Instruction *instr
 }
 
 const char *instruction_name(InstructionKind kind) {
-    static const char *const names[] = {"ALLOC", "LOAD", "COMPUTE", "STORE", "FREE"};
+    static const char *const names[] = {"ALLOC", "LOAD", "FETCH", "COMPUTE", "STORE", "FREE"};
     return names[kind];
 }

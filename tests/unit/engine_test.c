@@ -297,7 +297,7 @@ START_TEST(every_unit_is_stored_once) {
     for (int round = 0; round < 400; round++) {
         Case test = case_new(&state);
         int64_t pods = 1 + random_below(&state, 3), pod = random_below(&state, pods);
-        UnitRange units = plan_deal(test.problem, pod, pods);
+        UnitRange units = deal_units(test.problem, pod, pods);
         play(test.world, &state, units, (Trouble){0, 0});
         ck_assert_int_eq(test.world->end, ENGINE_FINISHED);
         ck_assert_int_eq(test.world->batches_done, test.world->batch_count);
@@ -317,7 +317,7 @@ START_TEST(failures_end_cleanly) {
     int failed = 0;
     for (int round = 0; round < 400; round++) {
         Case test = case_new(&state);
-        play(test.world, &state, plan_deal(test.problem, 0, 1), (Trouble){.break_one_in = 2 + (int)random_below(&state, 100)});
+        play(test.world, &state, deal_units(test.problem, 0, 1), (Trouble){.break_one_in = 2 + (int)random_below(&state, 100)});
         ck_assert(test.world->end == ENGINE_FAILED || test.world->end == ENGINE_FINISHED);
         failed += test.world->end == ENGINE_FAILED;
         case_free(&test);
@@ -331,7 +331,7 @@ START_TEST(stops_end_cleanly) {
     int stopped = 0;
     for (int round = 0; round < 400; round++) {
         Case test = case_new(&state);
-        play(test.world, &state, plan_deal(test.problem, 0, 1), (Trouble){.stop_one_in = 1 + (int)random_below(&state, 50)});
+        play(test.world, &state, deal_units(test.problem, 0, 1), (Trouble){.stop_one_in = 1 + (int)random_below(&state, 50)});
         ck_assert(test.world->end == ENGINE_STOPPED || test.world->end == ENGINE_FINISHED);
         stopped += test.world->end == ENGINE_STOPPED;
         case_free(&test);
@@ -343,7 +343,7 @@ END_TEST
 START_TEST(a_failure_outweighs_a_stop) {
     uint64_t state = 6;
     Case test = case_new(&state);
-    feed(test.world, (EngineEvent){.kind = ENGINE_GIVE, .range = plan_deal(test.problem, 0, 1)});
+    feed(test.world, (EngineEvent){.kind = ENGINE_GIVE, .range = deal_units(test.problem, 0, 1)});
     feed(test.world, (EngineEvent){.kind = ENGINE_STOP});
     while (test.world->end == ENGINE_LOAD)
         end_instruction(test.world, 0, false);
@@ -375,7 +375,7 @@ START_TEST(loads_compute_and_stores_overlap) {
     test.plan = plan_make(test.problem, 2 * unit, &error);
     ck_assert_msg(test.plan != NULL, "%s", error.text);
     World *world = test.world = world_new(test.plan);
-    feed(world, (EngineEvent){.kind = ENGINE_GIVE, .range = plan_deal(test.problem, 0, 1)});
+    feed(world, (EngineEvent){.kind = ENGINE_GIVE, .range = deal_units(test.problem, 0, 1)});
     bool together = false;
     while (world->flying_count > 0 && !together) {
         int kinds[3] = {0, 0, 0}, next = 0;

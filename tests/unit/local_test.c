@@ -75,7 +75,7 @@ START_TEST(results_are_the_oracles) {
             .progress = PROGRESS_NONE,
         };
         if (random_below(&state, 2))
-            options.memory = least_memory(job) * (1 + random_below(&state, 4));
+            options.plan.memory = least_memory(job) * (1 + random_below(&state, 4));
         Outcome outcome = run_quietly(job, &options);
         ck_assert_msg(outcome.exit_code == EXIT_DONE, "%s", outcome.said);
         for (int t = 0; t < JOB_TENSORS; t++) {
@@ -150,7 +150,7 @@ END_TEST
 
 START_TEST(too_little_memory_fails_the_job) {
     RandomJob *job = ten_tiles();
-    check_failure(job, &(RunOptions){.memory = least_memory(job) - 1, .progress = PROGRESS_NONE}, EXIT_FAILED, "one unit of work needs ");
+    check_failure(job, &(RunOptions){.plan = {.memory = least_memory(job) - 1}, .progress = PROGRESS_NONE}, EXIT_FAILED, "one unit of work needs ");
     check_untouched(job);
     ck_assert(random_job_free(job));
 }
@@ -207,7 +207,7 @@ START_TEST(a_store_error_breaks_the_pod) {
     PodOptions options = {.number = 7, .threads = 2, .device = &cpu_device};
     Pod *pod = pod_open(plan, &options, &error);
     ck_assert_msg(pod != NULL, "%s", error.text);
-    pod_give(pod, plan_deal(problem, 0, 1));
+    pod_give(pod, deal_units(problem, 0, 1));
     pod_no_more(pod);
     ck_assert_int_eq(drive(pod), POD_BROKEN);
     ck_assert_msg(strstr(pod_error(pod)->text, "pod 7: tensor 'out', tile ") != NULL, "%s", pod_error(pod)->text);
@@ -264,7 +264,7 @@ START_TEST(a_pod_closes_in_mid_work) {
     for (int round = 0; round < 50; round++) {
         Pod *pod = pod_open(plan, &options, &error);
         ck_assert_msg(pod != NULL, "%s", error.text);
-        pod_give(pod, plan_deal(problem, 0, 1));
+        pod_give(pod, deal_units(problem, 0, 1));
         for (int turns = 0; turns < round / 5; turns++)
             pod_turn(pod);
         pod_close(pod);

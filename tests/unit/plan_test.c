@@ -320,7 +320,7 @@ static int64_t walk_plan(const Plan *plan, int64_t pod, int64_t pods) {
     Unroll *unroll = unroll_new(plan);
     TileUse uses[JOB_TENSORS];
     StepCode code = {.uses = uses};
-    UnitRange range = plan_deal(problem, pod, pods);
+    UnitRange range = deal_units(problem, pod, pods);
     for (int64_t i = 0; i < range.count; i++) {
         Instruction instructions[5 * JOB_TENSORS + 1];
         unroll_step(unroll, range.first + i * range.step, 0, &code);
@@ -382,7 +382,7 @@ START_TEST(units_are_dealt_once) {
     for (int64_t pods = 1; pods < 20; pods++) {
         int dealt[12] = {0};
         for (int64_t pod = 0; pod < pods; pod++) {
-            UnitRange range = plan_deal(problem, pod, pods);
+            UnitRange range = deal_units(problem, pod, pods);
             for (int64_t i = 0; i < range.count; i++)
                 dealt[range.first + i * range.step]++;
         }
@@ -396,11 +396,11 @@ END_TEST
 
 /* ---- printing ---- */
 
-static char *printed(const RandomJob *job, int nodes, int64_t memory, PlanFormat format, int exit_code) {
+static char *printed(RandomJob *job, int nodes, int64_t memory, PlanFormat format, int exit_code) {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
-    ck_assert_int_eq(plan_print(&job->job, nodes, memory, format, out), exit_code);
+    ck_assert_int_eq(plan_print(&job->job, nodes, &(PlanOptions){.memory = memory}, format, out), exit_code);
     fclose(out);
     return text;
 }
@@ -415,14 +415,15 @@ static int occurrences(const char *text, const char *part) {
 START_TEST(plans_print) {
     RandomJob *job = small_job();
     char *text = printed(job, 2, 1 << 20, PLAN_TEXT, EXIT_DONE);
-    ck_assert_msg(strstr(text, "super-tiles: 12 = 3 x 4 x 1\n") != NULL, "%s", text);
-    ck_assert_msg(strstr(text, "node 1: 6 super-tiles, ") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "super-tiles: 12 = 3 x 4 x 1, 1 leaf launch each; B0 = 4, B1 = 2\n") != NULL, "%.900s", text);
+    ck_assert_msg(strstr(text, "node 1: 6 super-tiles, ") != NULL, "%.900s", text);
+    ck_assert_ptr_nonnull(strstr(text, "predicted:   "));
     ck_assert_int_eq(occurrences(text, "    COMPUTE "), 12);
     ck_assert_int_eq(occurrences(text, "    STORE "), 24);
     free(text);
     text = printed(job, 3, 1 << 20, PLAN_JSON, EXIT_DONE);
     ck_assert_int_eq(occurrences(text, "\"op\": \"COMPUTE\""), 12);
-    ck_assert_int_eq(occurrences(text, "\"fetched\""), 3);
+    ck_assert_int_eq(occurrences(text, "\"total_s\""), 3);
     free(text);
     text = printed(job, 2, 1 << 20, PLAN_DOT, EXIT_DONE);
     ck_assert_int_eq(occurrences(text, "shape=ellipse"), 12);

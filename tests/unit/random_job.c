@@ -327,3 +327,11 @@ bool random_job_free(RandomJob *job) {
     free(job);
     return clean;
 }
+
+UnitRange deal_units(const Problem *problem, int64_t pod, int64_t pods) {
+    Placement *placement = placement_new(problem, PLACE_ROUND_ROBIN, pods);
+    int64_t units = placement_count(placement, pod);
+    UnitRange range = units > 0 ? placement_run(placement, pod, 0, units) : (UnitRange){.step = pods};
+    placement_free(placement);
+    return range;
+}

@@ -3,7 +3,7 @@
 #ifndef PHOBOS_RANDOM_JOB_H
 #define PHOBOS_RANDOM_JOB_H
 
-#include "runtime/runtime.h"
+#include "runtime/sched/sched.h"
 
 enum { JOB_TENSORS = 5, JOB_DIMS = 11 };
 
@@ -38,6 +38,9 @@ RandomShape random_shape(uint64_t *state, int64_t most_units);
 RandomJob *random_job_new(uint64_t seed, const RandomShape *shape, bool files);
 /* Closes the tensors, deletes the files and, where nothing else is in it, the folder: false where something was left behind. */
 bool random_job_free(RandomJob *job);
+
+/* Round-robin: the units of one pod of `pods`. */
+UnitRange deal_units(const Problem *problem, int64_t pod, int64_t pods);
 
 /* Whether a tensor's file holds `elements`. */
 bool random_job_file_is(const RandomJob *job, int tensor, const uint64_t *elements);

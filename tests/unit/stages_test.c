@@ -33,7 +33,7 @@ START_TEST(splits_pods_and_memory_change_no_bit) {
             RunOptions options = {
                 .pods = 1 + (int)random_below(&state, 4),
                 .threads = 1 + (int)random_below(&state, 2),
-                .memory = random_below(&state, 2) ? least + random_below(&state, 4 * least) : least,
+                .plan = {.memory = random_below(&state, 2) ? least + random_below(&state, 4 * least) : least, .placement = random_below(&state, 2)},
                 .progress = PROGRESS_NONE,
             };
             ck_assert_int_eq(local_run(&program->job, &options), EXIT_DONE);

@@ -1,0 +1,213 @@
+/* What a plan costs: instructions, bytes and work of each node, and the time that a model of the machine gives for them. */
+#include "runtime/sched/sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- work ---- */
+
+/* Whether axis `k` of an operand, which nothing cuts, was counted with an earlier axis of the stage's operands of the same spelling. */
+static bool counted_before(const Problem *problem, const PhbStage *stage, int operand, int axis) {
+    const char *text = problem->operands[operand].tensor->axes[axis].extent.text;
+    for (int t = 0; t <= operand; t++) {
+        const Operand *other = &problem->operands[t];
+        for (int k = 0; stage->modes[t] != PHB_UNUSED && k < (t < operand ? other->rank : axis); k++)
+            if (other->axis[k] < 0 && other->whole[k] == problem->operands[operand].whole[axis] &&
+                strcmp(other->tensor->axes[k].extent.text, text) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* Two operations for each point of the space that the stage's tensors span: exact for a matrix product, a measure of size for anything else. */
+static double stage_work(const Problem *problem, int stage, bool cuts[COORDINATES]) {
+    const PhbStage *stages = problem->kernel->stages;
+    double work = 2;
+    memset(cuts, 0, sizeof(bool) * COORDINATES);
+    for (int t = 0; t < problem->kernel->tensor_count; t++) {
+        const Operand *operand = &problem->operands[t];
+        for (int k = 0; stages[stage].modes[t] != PHB_UNUSED && k < operand->rank; k++) {
+            if (operand->axis[k] >= 0)
+                cuts[operand->axis[k]] = true;
+            else if (!counted_before(problem, &stages[stage], t, k))
+                work *= (double)operand->whole[k];
+        }
+    }
+    return work;
+}
+
+static int64_t extent_at(const Problem *problem, const Step *step, int coordinate) {
+    int loop = problem->kernel->stages[step->stage].loop;
+    int64_t super = coordinate == CHUNK ? problem->loop_super[loop] : problem->super[coordinate];
+    int64_t left = (coordinate == CHUNK ? problem->loop_extent[loop] : problem->extent[coordinate]) - step->at[coordinate] * super;
+    return left < super ? left : super;
+}
+
+double step_work(const Problem *problem, const Step *step) {
+    bool cuts[COORDINATES];
+    double work = stage_work(problem, step->stage, cuts);
+    for (int c = 0; c < COORDINATES; c++)
+        if (cuts[c])
+            work *= (double)extent_at(problem, step, c);
+    return work;
+}
+
+/* ---- sums over a node ---- */
+
+/* What steps need again and again. */
+struct Summing {
+    const Plan *plan;
+    Unroll *unroll;
+    StepCode code;
+    Instruction *instructions;
+    double *work; /* of each stage, without the extents of the axes that are cut */
+    bool (*cuts)[COORDINATES];
+};
+
+Summing *summing_new(const Plan *plan) {
+    const Problem *problem = plan->problem;
+    size_t operands = (size_t)problem->operand_count, stages = (size_t)problem->kernel->stage_count;
+    Summing *summing = new_zeroed(1, sizeof *summing);
+    summing->plan = plan;
+    summing->unroll = unroll_new(plan);
+    summing->code.uses = new_zeroed(operands, sizeof *summing->code.uses);
+    summing->instructions = new_zeroed(5 * operands + 1, sizeof *summing->instructions);
+    summing->work = new_zeroed(stages, sizeof *summing->work);
+    summing->cuts = new_zeroed(stages, sizeof *summing->cuts);
+    for (size_t s = 0; s < stages; s++)
+        summing->work[s] = stage_work(problem, (int)s, summing->cuts[s]);
+    return summing;
+}
+
+void summing_free(Summing *summing) {
+    if (summing == NULL)
+        return;
+    unroll_free(summing->unroll);
+    free(summing->code.uses);
+    free(summing->instructions);
+    free(summing->work);
+    free(summing->cuts);
+    free(summing);
+}
+
+static int64_t moved_bytes(const Problem *problem, const Step *step, int index) {
+    const Operand *operand = &problem->operands[index];
+    Region region;
+    tile_region(problem, step, index, &region);
+    region_clip(operand, &region);
+    return region_bytes(operand, &region);
+}
+
+static void add_step(Summing *summing, const Placement *placement, int64_t node, NodeSums *sums) {
+    const Problem *problem = summing->plan->problem;
+    const Step *step = &summing->code.step;
+    int count = step_instructions(summing->plan, &summing->code, summing->instructions);
+    for (int i = 0; i < count; i++) {
+        const Instruction *instruction = &summing->instructions[i];
+        sums->instructions[instruction->kind]++;
+        if (instruction->kind == INSTRUCTION_ALLOC)
+            sums->bytes += problem->operands[instruction->operand].bytes;
+        else if (instruction->kind == INSTRUCTION_FREE)
+            sums->bytes -= problem->operands[instruction->operand].bytes;
+        else if (instruction->kind == INSTRUCTION_STORE)
+            sums->stored += moved_bytes(problem, step, instruction->operand);
+        if (sums->bytes > sums->peak)
+            sums->peak = sums->bytes;
+        if (instruction->kind != INSTRUCTION_LOAD)
+            continue;
+        int64_t bytes = moved_bytes(problem, step, instruction->operand);
+        if (tile_source(summing->plan, placement, node, instruction->operand, step->at) == node) {
+            sums->loaded += bytes;
+        } else {
+            sums->instructions[INSTRUCTION_LOAD]--;
+            sums->instructions[INSTRUCTION_FETCH]++;
+            sums->fetched += bytes;
+        }
+    }
+    double work = summing->work[step->stage];
+    for (int c = 0; c < COORDINATES; c++)
+        if (summing->cuts[step->stage][c])
+            work *= (double)extent_at(problem, step, c);
+    sums->work += work;
+}
+
+NodeSums node_sum(Summing *summing, const Placement *placement, int64_t node, int64_t most_steps) {
+    NodeSums sums = {0};
+    int64_t units = placement_count(placement, node), steps = summing->plan->problem->steps, looked_at = 0;
+    unroll_reset(summing->unroll);
+    while (sums.units < units && looked_at < most_steps) {
+        UnitRange run = placement_run(placement, node, sums.units, units);
+        for (int64_t i = 0; i < run.count && looked_at < most_steps; i++) {
+            for (int64_t step = 0; step < steps; step++) {
+                unroll_step(summing->unroll, run.first + i * run.step, step, &summing->code);
+                add_step(summing, placement, node, &sums);
+            }
+            looked_at += steps;
+            sums.units++;
+        }
+    }
+    sums.launches = sums.units * steps;
+    /* Kept tiles that nobody displaced are freed at the end. */
+    sums.instructions[INSTRUCTION_FREE] = sums.instructions[INSTRUCTION_ALLOC];
+    return sums;
+}
+
+/* ---- the model ---- */
+
+NodeTimes node_times(const Model *model, const NodeSums *sums) {
+    NodeTimes times = {
+        .storage = (double)sums->loaded / model->read_bw + (double)sums->stored / model->write_bw,
+        .link = (double)sums->fetched / model->link_bw,
+        .compute = sums->work / model->leaf_flops,
+        .launch = (double)sums->launches * model->launch,
+    };
+    /* Loads, transfers, compute and stores overlap: the slowest sets the pace. */
+    times.total = times.compute + times.launch;
+    if (times.storage > times.total)
+        times.total = times.storage;
+    if (times.link > times.total)
+        times.total = times.link;
+    return times;
+}
+
+/* ---- tiles that nodes share ---- */
+
+/* With k nodes that use a tile, each loads a k-th of what they share and fetches the rest from the others. */
+static bool fetching_pays(const Operand *operand, const Placement *placement, const Model *model) {
+    int64_t users = 1; /* units a tile */
+    for (int a = 0; a < 3; a++)
+        users *= operand->stride[a] == 0 ? placement->problem->supers[a] : 1;
+    double nodes = (double)(users < placement->nodes ? users : placement->nodes);
+    return nodes > 1 && 1 / (nodes * model->read_bw) + (nodes - 1) / (nodes * model->link_bw) < 1 / model->read_bw;
+}
+
+void plan_share(Plan *plan, const Placement *placement, const Model *model) {
+    const Problem *problem = plan->problem;
+    for (int t = 0; t < problem->kernel->tensor_count; t++) {
+        const Operand *operand = &problem->operands[t];
+        plan->fetched[t] = false;
+        if (!plan->kept[t] || !fetching_pays(operand, placement, model))
+            continue;
+        /* A peer can only be asked for what stays where it is. */
+        __int128 more = (__int128)(operand->count - plan->slots[t]) * operand->bytes;
+        if (more > plan->memory - plan->bytes || operand->count > PLAN_MAX_SLOTS)
+            continue;
+        plan->slots[t] = operand->count;
+        plan->bytes += (int64_t)more;
+        plan->fetched[t] = true;
+    }
+}
+
+int64_t tile_source(const Plan *plan, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES]) {
+    if (!plan->fetched[operand])
+        return node;
+    /* Of the units that use it, one that depends on the tile: so no node is asked for all of them. */
+    const Operand *tiles = &plan->problem->operands[operand];
+    int64_t home[COORDINATES], number = tile_number(plan->problem, operand, at);
+    for (int a = 0; a < 3; a++) {
+        home[a] = tiles->stride[a] != 0 ? at[a] : number % plan->problem->supers[a];
+        if (tiles->stride[a] == 0)
+            number /= plan->problem->supers[a];
+    }
+    return placement_node(placement, home);
+}

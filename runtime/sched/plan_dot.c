@@ -1,0 +1,122 @@
+/* --plan --format=dot: a frame for each node; in it a row for each unit of work, its leaf launches from left to right, with what is loaded on the
+ * left and stored on the right; files outside, and dashed lines where a tile comes from a peer. */
+#include "runtime/sched/plan_view.h"
+
+#include <inttypes.h>
+
+static const char *const tensor_colours[] = {"#cfe2f3", "#d9ead3", "#fff2cc", "#ead1dc", "#d0e0e3", "#fce5cd", "#d9d2e9", "#f4cccc"};
+
+static const char *colour_of(int operand) {
+    return tensor_colours[operand % (int)(sizeof tensor_colours / sizeof tensor_colours[0])];
+}
+
+/* A tile in a node's memory: by the use that brought it. */
+static void print_tile_name(FILE *out, int64_t node, int operand, const TileUse *use) {
+    fprintf(out, "t%" PRId64 "_%d_%" PRId64 "_%" PRId64, node, operand, use->slot, use->made);
+}
+
+static void print_step_name(FILE *out, const Step *step) {
+    fprintf(out, "u%" PRId64 "_%" PRId64, step->unit, step->number);
+}
+
+static void print_compute(PlanView *view, int64_t node) {
+    const Problem *problem = view->plan->problem;
+    const PhbKernel *kernel = problem->kernel;
+    const StepCode *code = &view->code;
+    FILE *out = view->out;
+    fputs("    ", out);
+    print_step_name(out, &code->step);
+    fprintf(out, " [shape=ellipse, fillcolor=white, label=\"%s (%" PRId64 ", %" PRId64 ", %" PRId64 ")", kernel->name, code->step.at[0],
+        code->step.at[1], code->step.at[2]);
+    if (kernel->stages[code->step.stage].loop >= 0)
+        fprintf(out, "\\nstage %d, chunk %" PRId64, code->step.stage, code->step.at[CHUNK]);
+    else if (kernel->stage_count > 1)
+        fprintf(out, "\\nstage %d", code->step.stage);
+    fputs("\"];\n", out);
+    for (int t = 0; t < problem->operand_count; t++) {
+        if (!code->uses[t].how.used || !problem->operands[t].load)
+            continue;
+        fputs("    ", out);
+        print_tile_name(out, node, t, &code->uses[t]);
+        fputs(" -> ", out);
+        print_step_name(out, &code->step);
+        fputs(";\n", out);
+    }
+    if (code->step.number == 0)
+        return;
+    Step before = step_find(problem, code->step.unit, code->step.number - 1);
+    fputs("    ", out);
+    print_step_name(out, &before);
+    fputs(" -> ", out);
+    print_step_name(out, &code->step);
+    fputs(" [color=\"#444444\", penwidth=2];\n", out);
+}
+
+static void print_instruction(PlanView *view, int64_t node, const Instruction *instruction, void *context) {
+    (void)context;
+    const Problem *problem = view->plan->problem;
+    const StepCode *code = &view->code;
+    FILE *out = view->out;
+    if (instruction->kind == INSTRUCTION_COMPUTE) {
+        print_compute(view, node);
+        return;
+    }
+    bool store = instruction->kind == INSTRUCTION_STORE;
+    if (!store && instruction->kind != INSTRUCTION_LOAD && instruction->kind != INSTRUCTION_FETCH)
+        return;
+    const TileUse *use = &code->uses[instruction->operand];
+    fputs(store ? "    s" : "    ", out);
+    print_tile_name(out, node, instruction->operand, use);
+    fprintf(out, " [fillcolor=\"%s\", label=\"%s ", colour_of(instruction->operand), instruction_name(instruction->kind));
+    plan_view_region(out, problem, &code->step, instruction->operand);
+    if (instruction->kind == INSTRUCTION_FETCH)
+        fprintf(out, "\\nfrom node %" PRId64, view->source);
+    fprintf(out, "\"%s];\n", instruction->kind == INSTRUCTION_FETCH ? ", style=\"filled,dashed\"" : "");
+    fputs("    ", out);
+    if (store) {
+        print_step_name(out, &code->step);
+        fputs(" -> s", out);
+        print_tile_name(out, node, instruction->operand, use);
+        fputs(";\n    s", out);
+        print_tile_name(out, node, instruction->operand, use);
+        fprintf(out, " -> out%d", instruction->operand);
+    } else {
+        if (instruction->kind == INSTRUCTION_FETCH)
+            fprintf(out, "memory%" PRId64 " -> ", view->source);
+        else
+            fprintf(out, "in%d -> ", instruction->operand);
+        print_tile_name(out, node, instruction->operand, use);
+    }
+    fprintf(out, " [color=\"#999999\"%s];\n", instruction->kind == INSTRUCTION_FETCH ? ", style=dashed, constraint=false" : "");
+}
+
+static bool node_is_asked(const PlanView *view) {
+    for (int t = 0; t < view->plan->problem->operand_count; t++)
+        if (view->plan->fetched[t])
+            return true;
+    return false;
+}
+
+void plan_print_dot(PlanView *view) {
+    const Problem *problem = view->plan->problem;
+    FILE *out = view->out;
+    fprintf(out, "digraph \"%s\" {\n  rankdir=LR;\n  newrank=true;\n", problem->kernel->name);
+    fputs("  node [shape=box, style=filled, fontname=\"sans-serif\", fontsize=10];\n  edge [arrowsize=0.6];\n", out);
+    for (int t = 0; t < problem->kernel->tensor_count; t++)
+        for (int written = 0; written < 2; written++)
+            if (written ? problem->operands[t].store : problem->operands[t].load)
+                fprintf(out, "  %s%d [shape=cylinder, fillcolor=\"%s\", label=\"%s%s\"];\n", written ? "out" : "in", t, colour_of(t),
+                    problem->operands[t].name, written ? " (new)" : "");
+    for (int64_t n = 0; n < view->placement->nodes; n++) {
+        const NodeSums *sums = &view->sums[n];
+        fprintf(out,
+            "  subgraph cluster_%" PRId64 " {\n    label=\"node %" PRId64 ": %" PRId64 " super-tiles, %" PRId64 " B loaded, %" PRId64
+            " B fetched, %" PRId64 " B stored, %.3g s\";\n    style=\"rounded,filled\"; fillcolor=\"#f7f7f7\"; fontname=\"sans-serif\";\n",
+            n, n, sums->units, sums->loaded, sums->fetched, sums->stored, node_times(&view->model, sums).total);
+        if (node_is_asked(view))
+            fprintf(out, "    memory%" PRId64 " [shape=component, fillcolor=\"#eeeeee\", label=\"tiles of node %" PRId64 "\"];\n", n, n);
+        plan_view_walk(view, n, print_instruction, NULL);
+        fputs("  }\n", out);
+    }
+    fputs("}\n", out);
+}

@@ -1,0 +1,17 @@
+/* --autotune where pods are: the machine is measured, combinations of @cluster values are ranked, the best one is the job's. */
+#ifndef PHOBOS_TUNE_H
+#define PHOBOS_TUNE_H
+
+#include "runtime/device/device.h"
+#include "runtime/sched/sched.h"
+
+typedef struct TuneMachine {
+    const DeviceChoice *device; /* that leaves are timed on */
+    int64_t pods;
+    int threads; /* of each pod */
+} TuneMachine;
+
+/* False with the reason where no combination can run; *text, the caller's, says what was found. What cannot be measured is assumed. */
+bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, Model *model, char **text, Error *error);
+
+#endif
