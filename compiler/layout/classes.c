@@ -216,6 +216,12 @@ static bool give(Chooser *c, Class *class) {
     return fits;
 }
 
+/* A transposed tile that memory holds, too: under the transpose of the other's layout neighbouring threads would touch rows far apart, each an element
+ * wide. It chooses for itself, and is converted. */
+static bool walks_across(const Class *class, const Class *source, const Tie *entry) {
+    return entry->swaps && class->is_accessed && source->is_accessed && class->fast == source->fast && class->rows > 1 && class->columns > 1;
+}
+
 /* What follows from the layouts that there are, until nothing does. */
 static void follow_ties(Chooser *c) {
     for (bool changed = true; changed;) {
@@ -224,7 +230,7 @@ static void follow_ties(Chooser *c) {
             const Tie *entry = &c->ties.items[i];
             const IrValue from = {.id = entry->from}, to = {.id = entry->to};
             Class *source = class_of(c, &from), *class = class_of(c, &to);
-            if (!source->layout || class->layout)
+            if (!source->layout || class->layout || walks_across(class, source, entry))
                 continue;
             Layout layout = entry->swaps ? layout_swap(source->layout) : *source->layout;
             for (int axis = 0; axis < 2; axis++)

@@ -11,7 +11,8 @@
 enum {
     MAX_ASSIGNMENTS = 1 << 14, /* that are looked at, in declaration order */
     MAX_GROUPS = 16,           /* combinations of decided values that get code */
-    GOOD_ELEMENTS = 2048,      /* of the largest tile of a CTA, without products */
+    GOOD_ROW = 1024,           /* elements of the largest tile of a CTA, without products: of one row or column, */
+    GOOD_TILE = 4096,          /* and of more */
     GOOD_PRODUCT = 128 * 128,  /* of a product's result */
     MOST_PRODUCT = 256 * 128,  /* beyond it registers spill */
 };
@@ -43,21 +44,27 @@ static void find_shapes(Context *context, const IrBlock *block, Shapes *tiles, S
     }
 }
 
-/* Of the largest one; 0: none. */
-static double elements(Context *context, const Signature *signature, const Shapes *shapes, const int64_t *values, double *perimeter) {
-    double largest = 0;
+/* The largest tile under an assignment; without one, all is 0. */
+typedef struct Largest {
+    double elements, perimeter;
+    bool is_row; /* or a column */
+} Largest;
+
+static Largest find_largest(Context *context, const Signature *signature, const Shapes *shapes, const int64_t *values) {
+    Largest largest = {0};
     for (int i = 0; i < shapes->count; i++) {
-        double size = 1, sum = 0;
+        Largest tile = {.elements = 1};
+        int long_axes = 0;
         for (int k = 0; k < shapes->items[i]->rank; k++) {
             int64_t extent = 0;
             dim_evaluate(context, signature, shapes->items[i]->dims[k], values, &extent);
-            size *= (double)extent;
-            sum += (double)extent;
+            tile.elements *= (double)extent;
+            tile.perimeter += (double)extent;
+            long_axes += extent > 1;
         }
-        if (size > largest) {
-            largest = size;
-            *perimeter = sum;
-        }
+        tile.is_row = long_axes < 2;
+        if (tile.elements > largest.elements)
+            largest = tile;
     }
     return largest;
 }
@@ -68,12 +75,12 @@ static double distance(double size, double good) {
 }
 
 static double cost_of(Context *context, const Signature *signature, const Shapes *tiles, const Shapes *products, const int64_t *values) {
-    double perimeter = 0, others = elements(context, signature, tiles, values, &perimeter);
-    double product = elements(context, signature, products, values, &perimeter);
-    if (product == 0)
-        return distance(others, GOOD_ELEMENTS);
-    double reads = perimeter / product; /* elements a product of the inner extent */
-    double excess = product > MOST_PRODUCT ? product / MOST_PRODUCT * 16 : 1, operands = others > 2 * GOOD_PRODUCT ? others / GOOD_PRODUCT : 1;
+    Largest other = find_largest(context, signature, tiles, values), product = find_largest(context, signature, products, values);
+    if (product.elements == 0)
+        return distance(other.elements, other.is_row ? GOOD_ROW : GOOD_TILE);
+    double reads = product.perimeter / product.elements; /* elements a product of the inner extent */
+    double excess = product.elements > MOST_PRODUCT ? product.elements / MOST_PRODUCT * 16 : 1;
+    double operands = other.elements > 2 * GOOD_PRODUCT ? other.elements / GOOD_PRODUCT : 1;
     return reads * excess * operands;
 }
 

@@ -66,8 +66,10 @@ class Image:
         return value.value
 
     def fits(self, dims):
-        """Whether search dims that the tensors fix are this variant's."""
-        return all(dims.get(name, value) == value for name, value in self.about["values"].items())
+        """Whether search dims that the tensors fix are this variant's, and its conditions hold."""
+        names = {**dims, **self.about["values"]}
+        return all(dims.get(name, value) == value for name, value in self.about["values"].items()) and all(
+            eval(text, {}, names) for text in self.about["require"])
 
     def launcher(self, tensors, scalars, dims):
         """A function that launches the (one-stage) kernel on the current stream, as one unit of work."""

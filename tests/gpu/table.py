@@ -125,6 +125,11 @@ def rows(n):
     yield Work(f"layernorm f32 {n}x{n}", "layernorm.ptx", "layernorm", {"x": x, "gamma": gamma, "beta": beta, "y": y}, ["y"], {"eps": 1e-5},
                {"R": n, "C": n}, 8 * n * n, "TB/s", lambda: torch.nn.functional.layer_norm(x, (n,), gamma, beta), "torch.layer_norm",
                lambda: torch.nn.functional.layer_norm(x.double(), (n,), gamma.double(), beta.double()))
+    yield Work(f"softmax f32 {n}x{n} whole rows", "rows.ptx", "softmax_rows", {"x": x, "y": y}, ["y"], {}, {"R": n, "C": n}, 8 * n * n, "TB/s",
+               lambda: torch.softmax(x, 1), "torch.softmax", lambda: torch.softmax(x.double(), 1))
+    yield Work(f"layernorm f32 {n}x{n} whole rows", "rows.ptx", "layernorm_rows", {"x": x, "gamma": gamma, "beta": beta, "y": y}, ["y"], {"eps": 1e-5},
+               {"R": n, "C": n}, 8 * n * n, "TB/s", lambda: torch.nn.functional.layer_norm(x, (n,), gamma, beta), "torch.layer_norm",
+               lambda: torch.nn.functional.layer_norm(x.double(), (n,), gamma.double(), beta.double()))
     yield Work(f"transpose f32 {n}x{n}", "transpose.ptx", "transpose_matrix", {"A": x, "B": y}, ["B"], {}, {"M": n, "N": n}, 8 * n * n, "TB/s",
                lambda: x.t().contiguous(), "torch t().contiguous()", lambda: x.double().t())
 

@@ -112,6 +112,12 @@ static void print_dims(Buffer *buffer, const Signature *signature, const int64_t
             buffer_puts(buffer, "1");
         buffer_puts(buffer, "\"");
     }
+    buffer_puts(buffer, "], \"require\": [");
+    for (int i = 0; i < signature->require.count; i++) {
+        buffer_puts(buffer, i ? ", \"" : "\"");
+        dim_print(buffer, signature->require.items[i].cond);
+        buffer_puts(buffer, "\"");
+    }
     buffer_puts(buffer, "]");
 }
 

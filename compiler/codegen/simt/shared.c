@@ -9,9 +9,11 @@ static int64_t element_bytes(const Type *type) {
     return dtype_bits(type->scalar) / 8;
 }
 
-/* A tile in shared memory, row by row. */
+/* A tile in shared memory, row by row. Where `chunks` is not 0, the 16-byte chunks of a row change places with those at an XOR of them with so many bits
+ * of (row >> shift): threads that go down a column, 2^shift rows each, then meet in different banks. */
 typedef struct SharedTile {
     int64_t at, pitch;
+    int chunks, shift;
 } SharedTile;
 
 /* How many neighbouring registers are neighbours there, too: a power of two. */
@@ -26,6 +28,11 @@ static int run_length(const Type *type, const SharedTile *tile) {
 static LLVMValueRef element_address(Simt *s, const Type *type, const SharedTile *tile, int index) {
     LLVMBuilderRef builder = s->e->builder;
     LLVMValueRef column = LLVMBuildMul(builder, simt_element(s, type, index, 1), simt_int(s, element_bytes(type)), "");
+    if (tile->chunks) {
+        LLVMValueRef turn = LLVMBuildLShr(builder, simt_element(s, type, index, 0), simt_int(s, tile->shift), "");
+        turn = LLVMBuildMul(builder, LLVMBuildAnd(builder, turn, simt_int(s, tile->chunks - 1), ""), simt_int(s, VECTOR_BYTES), "");
+        column = LLVMBuildXor(builder, column, turn, "");
+    }
     LLVMValueRef row = tile_rows(type) == 1 ? simt_int(s, 0) : LLVMBuildMul(builder, simt_element(s, type, index, 0), simt_int(s, tile->pitch), "");
     return LLVMBuildAdd(builder, LLVMBuildAdd(builder, row, column, ""), simt_int(s, tile->at), "");
 }
@@ -63,12 +70,25 @@ static LLVMValueRef *get_tile(Simt *s, const Type *type, const SharedTile *tile,
 }
 
 static SharedTile dense(const IrOp *op, const Type *type) {
-    return (SharedTile){op->shared_at, tile_columns(type) * element_bytes(type)};
+    return (SharedTile){.at = op->shared_at, .pitch = tile_columns(type) * element_bytes(type)};
+}
+
+/* For a conversion: one side goes down columns, so chunks change places, as many as a row has and as there are in a turn of the banks. */
+static SharedTile swizzled(const IrOp *op, const Type *from, const Type *to) {
+    enum { BANKS_BYTES = 128 };
+    SharedTile tile = {.at = op->shared_at, .pitch = layout_pitch(to)};
+    int64_t row = tile_columns(to) * element_bytes(to), turn = row < BANKS_BYTES ? row : BANKS_BYTES;
+    int down = simt_run(from->layout, 0) > simt_run(to->layout, 0) ? simt_run(from->layout, 0) : simt_run(to->layout, 0);
+    if (!down || row % turn != 0 || turn % VECTOR_BYTES != 0 || (turn & (turn - 1)) != 0)
+        return tile;
+    tile.chunks = (int)(turn / VECTOR_BYTES);
+    tile.shift = down;
+    return tile;
 }
 
 void simt_stage(Simt *s, const IrOp *op) {
     const IrValue *tile = op->operands.items[0];
-    SharedTile there = {op->shared_at, layout_pitch(tile->type)};
+    SharedTile there = {.at = op->shared_at, .pitch = layout_pitch(tile->type)};
     put_tile(s, tile->type, simt_tile(s, tile), &there, op->span);
 }
 
@@ -82,7 +102,7 @@ void simt_convert(Simt *s, const IrOp *op) {
         s->values[to->id] = registers;
         return;
     }
-    SharedTile there = {op->shared_at, layout_pitch(to->type)};
+    SharedTile there = swizzled(op, from->type, to->type);
     put_tile(s, from->type, simt_tile(s, from), &there, op->span);
     s->target->barrier(s, op->span);
     s->values[to->id] = get_tile(s, to->type, &there, op->span);
