@@ -5,6 +5,7 @@
 
 const char *const block_names[3] = {"ctx.block.x", "ctx.block.y", "ctx.block.z"};
 const char *const grid_names[3] = {"ctx.grid.x", "ctx.grid.y", "ctx.grid.z"};
+const char *const thread_cluster_names[3] = {"ctx.cluster.x", "ctx.cluster.y", "ctx.cluster.z"};
 const char *const super_names[3] = {"ctx.super.x", "ctx.super.y", "ctx.super.z"};
 const char *const supers_names[3] = {"ctx.supers.x", "ctx.supers.y", "ctx.supers.z"};
 
@@ -182,6 +183,8 @@ static const Dim *op_form(Split *split, const IrOp *op) {
         return form_name(split, block_names[op->axis]);
     case OP_GRID:
         return form_name(split, grid_names[op->axis]);
+    case OP_CLUSTER:
+        return form_name(split, thread_cluster_names[op->axis]);
     case OP_SUPER:
         return form_name(split, super_names[op->axis]);
     case OP_SUPERS:

@@ -50,7 +50,7 @@ static void refuse_shifted(Split *split, const Access *access, int k) {
     const char *name = param_name(split, access->param), *form = form_text(split, axis->offset);
     const char *own = own_offset(split, axis->axis, axis->step);
     const Access *other = split->axis_access[access->param * PHB_MAX_RANK + k];
-    bool is_store = access->op->kind != OP_LOAD;
+    bool stores = is_store(access->op);
     Refusal refusal = {
         .at = access->op->span,
         .rule = split_text(split, "'%s' is accessed at two super-tile coordinates in one unit of work", name),
@@ -59,7 +59,7 @@ static void refuse_shifted(Split *split, const Access *access, int k) {
                             : split_text(split, "the offset is not proved to stay in the tile at '%s'", own),
         .node = split_text(split, "'%s' is one tensor, and a slice may start anywhere in it", name),
         .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, and this slice also reaches the next one", name, k),
-        .edit = is_store ? split_text(split, "store at '%s'", own)
+        .edit = stores ? split_text(split, "store at '%s'", own)
                          : split_text(split, "declare '@halo(%s = w)' with the width w that the offset needs", name),
     };
     refuse(split, &refusal);
@@ -93,7 +93,7 @@ static void refuse_disagreement(Split *split, const Access *access, int k, const
         .other_text = split_text(split, "axis %d follows '%s' here, and %s there", k, axis_text(split, there->axis), follows),
         .node = split_text(split, "both accesses read and write the one tensor '%s'", name),
         .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, the one at '%s'", name, k, super_text(split, there->axis)),
-        .edit = access->op->kind != OP_LOAD || other->op->kind != OP_LOAD
+        .edit = is_store(access->op) || is_store(other->op)
                     ? split_text(split, "use one offset for axis %d of '%s' throughout", k, name)
                     : split_text(split, "pass the tensor a second time, as a parameter of its own, and make this access through that one"),
     };

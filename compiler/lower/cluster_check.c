@@ -70,7 +70,7 @@ void check_outputs(Split *split) {
         bool is_used = false;
         for (int i = 0; i < split->accesses.count; i++) {
             const Access *access = &split->accesses.items[i];
-            if (access->op->kind == OP_LOAD)
+            if (!is_store(access->op))
                 continue;
             if (is_indexed_by(split, access, axis))
                 is_used = true;

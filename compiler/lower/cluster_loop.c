@@ -159,8 +159,36 @@ static void check_places(Split *split, const IrBlock *block) {
     }
 }
 
+static const IrOp *find_thread_code(const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (op->kind == OP_SHARED || (op_info[op->kind].traits & TRAIT_THREAD))
+            return op;
+        for (int i = 0; i < op->regions.count; i++)
+            if (find_thread_code(op->regions.items[i]))
+                return find_thread_code(op->regions.items[i]);
+    }
+    return NULL;
+}
+
+static void refuse_thread_code(Split *split, const IrOp *loop, Span at) {
+    Refusal refusal = {
+        .at = loop->span,
+        .rule = "a cluster loop stands in a kernel with thread code",
+        .other = at,
+        .other_text = "thread code",
+        .node = "shared memory and what each thread holds live as long as the CTA",
+        .cluster = "a CTA ends with each chunk, and what it keeps for the next one are the variables of tile code",
+        .edit = split_text(split, "take '%s' from @cluster", split->forms[loop->operands.items[2]->id]->name),
+    };
+    refuse(split, &refusal);
+}
+
 void check_loops(Split *split) {
     check_places(split, split->kernel->body);
+    if (split->axes[FIRST_LOOP].loop && ir_has_thread_code(split->kernel)) {
+        const IrOp *op = find_thread_code(split->kernel->body);
+        refuse_thread_code(split, split->axes[FIRST_LOOP].loop, op ? op->span : split->kernel->signature.cluster_dims_span);
+    }
 }
 
 /* ---- chunks that are stored ---- */
@@ -179,17 +207,38 @@ static void refuse_chunk(Split *split, const Access *here, const Access *store) 
     refuse(split, &refusal);
 }
 
+/* Without a tensor along it, a loop's chunks have the extent of a dim that stands for nothing else. */
+static void check_followed(Split *split) {
+    for (int axis = FIRST_LOOP; axis < MAX_AXES && split->axes[axis].loop; axis++) {
+        const SplitAxis *loop = &split->axes[axis];
+        int named;
+        if (next_on_axis(split, axis, 0) >= 0 || (loop->extent->kind == PHB_EXPR_DIM && !split_dim_in(split, loop->extent, &named)))
+            continue;
+        Refusal refusal = {
+            .at = loop->loop->span,
+            .rule = "a cluster loop indexes no tensor, and its bound is no dim of its own",
+            .other = signature_search(&split->kernel->signature, loop->step->name)->cluster_span,
+            .other_text = split_text(split, "it is a cluster loop because its step '%s' stands under @cluster", loop->step->name),
+            .node = split_text(split, "the loop runs to '%s'", split_dim_text(split, loop->extent)),
+            .cluster = "each chunk runs to its own extent, and nothing says what that is",
+            .edit = "step the loop by a search dim that is not under @cluster",
+        };
+        refuse(split, &refusal);
+    }
+}
+
 void check_chunks(Split *split) {
+    check_followed(split);
     for (int i = 0; i < split->accesses.count; i++) {
         const Access *store = &split->accesses.items[i];
         bool is_chunk = false;
         for (int k = 0; k < split->kernel->signature.params.items[store->param].type->rank; k++)
             is_chunk |= split->follows[store->param * PHB_MAX_RANK + k] >= FIRST_LOOP;
-        if (!is_chunk || store->op->kind != OP_STORE)
+        if (!is_chunk || !is_store(store->op))
             continue;
         for (int j = 0; j < split->accesses.count; j++) {
             const Access *other = &split->accesses.items[j];
-            bool is_first = other->op->kind == OP_LOAD || j > i;
+            bool is_first = !is_store(other->op) || j > i;
             if (other->param == store->param && is_first && loop_around(split, other->op) != loop_around(split, store->op)) {
                 refuse_chunk(split, j > i ? other : store, j > i ? store : other);
                 return;

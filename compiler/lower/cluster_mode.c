@@ -148,13 +148,11 @@ PhbMode tensor_mode(Split *split, int param) {
         const Access *access = &split->accesses.items[i];
         if (access->param != param)
             continue;
-        if (access->op->kind != OP_STORE)
+        if (access->op->kind != OP_STORE) /* an atomic reads, too */
             is_exposed |= !covering || !reads_own(access, covering, rank);
-        if (access->op->kind == OP_LOAD)
-            continue;
-        is_stored = true;
-        if (!covering && access->op->kind == OP_STORE && store_covers(split, access))
+        else if (!covering && store_covers(split, access))
             covering = access;
+        is_stored |= is_store(access->op);
     }
     if (!is_stored)
         return PHB_READ;

@@ -238,8 +238,10 @@ static SavedList saved_by(const Staging *s, int part) {
 
 static void find_accesses(const IrBlock *block, bool *loaded, bool *stored) {
     for (const IrOp *op = block->first; op; op = op->next) {
-        if (op_info[op->kind].traits & (TRAIT_READS | TRAIT_WRITES))
-            (op_info[op->kind].traits & TRAIT_WRITES ? stored : loaded)[op->operands.items[0]->index] = true;
+        if (ir_is_tensor_access(op)) {
+            loaded[op->operands.items[0]->index] |= op->kind != OP_STORE;
+            stored[op->operands.items[0]->index] |= is_store(op);
+        }
         for (int i = 0; i < op->regions.count; i++)
             find_accesses(op->regions.items[i], loaded, stored);
     }

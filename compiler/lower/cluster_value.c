@@ -11,7 +11,7 @@ typedef struct Misuse {
     const IrOp *op;
     const IrValue *value;
     int axis;        /* DIM: that splits the dim's axis */
-    const Dim *name; /* DIM */
+    const Dim *name; /* DIM: of the dim; GRID: of the position */
     bool is_reported;
 } Misuse;
 
@@ -89,6 +89,12 @@ static bool offset_is_global(Split *split, const Dim *form, int axis) {
     return form && origin && !dim_mentions(form, name->name);
 }
 
+/* The count of CTAs or thread-block clusters in `form`, or NULL. */
+static const Dim *count_in(Split *split, const Dim *form, int axis) {
+    const Dim *names[2] = {form_name(split, grid_names[axis]), form_name(split, thread_cluster_names[axis])};
+    return dim_mentions(form, names[0]->name) ? names[0] : dim_mentions(form, names[1]->name) ? names[1] : NULL;
+}
+
 static Misuse *misuse_of_form(ValueCheck *check, const IrOp *op, const IrValue *value) {
     Split *split = check->split;
     const Dim *form = split->forms[value->id];
@@ -103,7 +109,8 @@ static Misuse *misuse_of_form(ValueCheck *check, const IrOp *op, const IrValue *
         if (!offset_is_global(split, form, misuse.axis))
             break;
         misuse.kind = MISUSE_GRID;
-        if (misuse.axis < FIRST_LOOP && dim_mentions(form, form_name(split, grid_names[misuse.axis])->name))
+        misuse.name = misuse.axis < FIRST_LOOP ? count_in(split, form, misuse.axis) : NULL;
+        if (misuse.name)
             break;
     }
     if (misuse.axis == MAX_AXES) {
@@ -201,7 +208,7 @@ static const char *position_edit(Split *split, const Misuse *misuse) {
 
 static void report_position(Split *split, const Misuse *misuse) {
     bool is_loop = misuse->axis >= FIRST_LOOP;
-    const char *name = misuse->kind == MISUSE_OFFSET ? axis_text(split, misuse->axis) : grid_names[misuse->axis];
+    const char *name = misuse->kind == MISUSE_OFFSET ? axis_text(split, misuse->axis) : misuse->name->name;
     const char *form = form_text(split, split->forms[misuse->value->id]);
     const char *when = split->axes[misuse->axis].split ? "" : " if its axis were split";
     Refusal refusal = {
@@ -285,13 +292,13 @@ static void set_fault(ValueCheck *check, const IrValue *value, Fault fault) {
 
 static void check_access(ValueCheck *check, const IrOp *op, Fault fault, Fault control) {
     Split *split = check->split;
-    if (op->kind != OP_LOAD)
+    if (is_store(op))
         fault = join(fault, control);
     if (fault.misuse)
         report(split, fault.misuse);
-    else if (fault.varies && op->kind != OP_LOAD)
+    else if (fault.varies && is_store(op))
         diag_warning(split->context->diag, WARN_SUPER, op->span, "what is stored to '%s' depends on '%s', which changes with the super-tiles",
-            op->operands.items[0]->name, fault.varies);
+            ir_memory(op, NULL)->def ? ir_memory(op, NULL)->def->name : op->operands.items[0]->name, fault.varies);
 }
 
 static void check_op(ValueCheck *check, const IrOp *op, Fault control) {
@@ -307,7 +314,7 @@ static void check_op(ValueCheck *check, const IrOp *op, Fault control) {
     }
     if (result)
         set_fault(check, result, fault);
-    if (check->reports && ir_is_tensor_access(op))
+    if (check->reports && op_info[op->kind].attr == ATTR_SLICE)
         check_access(check, op, fault, control);
 }
 

@@ -63,12 +63,16 @@ typedef struct Split {
     int *follows;               /* by the same: the axis that it follows, or -1 */
 } Split;
 
-extern const char *const block_names[3], *const grid_names[3], *const super_names[3], *const supers_names[3];
+extern const char *const block_names[3], *const grid_names[3], *const thread_cluster_names[3], *const super_names[3], *const supers_names[3];
 
 /* ---- affine.c ----
  *
  * A form is an i64 value, a scalar or each element of a tile, as a Dim whose names may also be positions ("ctx.block.x", "origin(a, 0)"), which no
  * source name can be, and "%7" for a value that is no polynomial in these. */
+
+static inline bool is_store(const IrOp *op) { /* an atomic is one, too */
+    return op_info[op->kind].traits & TRAIT_WRITES;
+}
 
 void affine_analyse(Split *split); /* numbers the kernel's values; fills forms, opaque, depends, accesses, the loops among the axes */
 const Dim *axis_form(Split *split, int axis); /* ctx.block.axis, or the loop's variable */
