@@ -92,7 +92,7 @@ static void refuse_disagreement(Split *split, const Access *access, int k, const
         .other = other->op->span,
         .other_text = split_text(split, "axis %d follows '%s' here, and %s there", k, axis_text(split, there->axis), follows),
         .node = split_text(split, "both accesses read and write the one tensor '%s'", name),
-        .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, the one at '%s'", name, k, super_text(split, there->axis)),
+        .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, the one at %s", name, k, super_text(split, there->axis)),
         .edit = is_store(access->op) || is_store(other->op)
                     ? split_text(split, "use one offset for axis %d of '%s' throughout", k, name)
                     : split_text(split, "pass the tensor a second time, as a parameter of its own, and make this access through that one"),

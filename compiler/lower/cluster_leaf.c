@@ -299,16 +299,10 @@ static void run_straight(Leaf *leaf, const Part *part, const SavedList *saved) {
         store_home(leaf, saved->items[i].home, bring(leaf, saved->items[i].value), leaf->kernel->signature.span);
 }
 
-/* The extent of the chunk at hand. */
-static IrValue *chunk_extent(Leaf *leaf, const IrOp *loop) {
-    const Split *split = leaf->split;
-    for (int i = 0; i < split->accesses.count; i++) {
-        const Access *access = &split->accesses.items[i];
-        for (int k = 0; loop_around(leaf->split, access->op) == loop && k < access->op->operands.items[0]->type->rank; k++)
-            if (split->follows[access->param * PHB_MAX_RANK + k] == leaf->axis)
-                return dim_value(leaf, loop->span, axis_extent(leaf->split, access->param * PHB_MAX_RANK + k));
-    }
-    return dim_value(leaf, loop->span, split->axes[leaf->axis].extent);
+/* The extent of the chunk at hand: of a tensor along the loop, which need not be one that this stage touches, or the dim's. */
+static IrValue *chunk_extent(Leaf *leaf, Span span) {
+    int at = next_on_axis(leaf->split, leaf->axis, 0);
+    return dim_value(leaf, span, at >= 0 ? axis_extent(leaf->split, at) : leaf->split->axes[leaf->axis].extent);
 }
 
 static void run_loop(Leaf *leaf, const Part *part) {
@@ -317,7 +311,7 @@ static void run_loop(Leaf *leaf, const Part *part) {
         bring_operands(leaf, op);
     IrValue **operands = NEW_ARRAY(leaf->split->context->arena, IrValue *, loop->operands.count);
     operands[0] = number(leaf, loop->span, 0);
-    operands[1] = chunk_extent(leaf, loop);
+    operands[1] = chunk_extent(leaf, loop->span);
     operands[2] = dim_value(leaf, loop->span, leaf->split->axes[leaf->axis].step);
     for (int i = 0; i < loop->results.count; i++)
         operands[3 + i] = load_home(leaf, part->homes[i], loop->results.items[i]->type, loop->span);

@@ -323,7 +323,8 @@ static void check_block(ValueCheck *check, const IrBlock *block, Fault control);
 /* What bounds and conditions depend on, all depends on that is stored or carried under them. */
 static void check_regions(ValueCheck *check, const IrOp *op, Fault control) {
     int first = ir_first_carried(op), index = op->kind == OP_FOR;
-    for (int i = 0; i < (op->kind == OP_IF ? 1 : first); i++)
+    bool is_chunked = is_cluster_loop(check->split, op); /* its bounds are those of the chunk */
+    for (int i = 0; i < (op->kind == OP_IF ? 1 : first) && !is_chunked; i++)
         control = join(control, check_use(check, op, op->operands.items[i], false));
     if (op->kind == OP_WHILE)
         control = join(control, check_use(check, op, op->regions.items[0]->last->operands.items[0], false));
