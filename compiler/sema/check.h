@@ -51,6 +51,8 @@ typedef struct Checker {
     VEC(Access) accesses;
     Span block_mention[3]; /* the first ctx.block.a of each axis; line 0: none */
     Span thread_use;       /* the first use of thread code, shared memory included; line 0: none */
+    Span warp_use;         /* the first operation of warps or CTAs on values of their threads; line 0: none */
+    VEC(const Symbol *) shared; /* memories, one for each copy of a fn that declares them */
 } Checker;
 
 /* ---- text.c: source spelling for messages, in the arena ---- */
@@ -245,7 +247,7 @@ void check_reduction(Checker *checker, Expr *call, Builtin builtin); /* and cums
 void check_dot(Checker *checker, Expr *call, Builtin builtin);
 PhbDType sum_type(PhbDType scalar); /* in which sums of such elements are done and given */
 
-/* ---- thread.c, thread_phase.c, uniformity.c: thread code ---- */
+/* ---- thread.c, uniformity.c, thread_*.c: thread code ---- */
 
 void note_thread_use(Checker *checker, Span span);
 void check_thread_call(Checker *checker, Expr *call, Builtin builtin);
@@ -254,6 +256,14 @@ void check_vote(Checker *checker, Expr *call, Builtin builtin);
 /* Of a body whose types are right: that nothing varies more than it may; of a kernel's: that arrive and wait alternate. */
 void check_uniformity(Checker *checker, const Block *body);
 void check_phases(Checker *checker, const Block *body);
+/* That the launch suits the body, which has been checked, with its grid. */
+void check_thread_launch(Checker *checker);
+/* Whether a subscript of shared memory lies inside for some assignment, or is not static; else an error. `extent` NULL: a point. */
+bool check_shared_subscript(Checker *checker, const Symbol *memory, int axis, Span span, const Dim *at, const Dim *extent);
+bool check_remote_rank(Checker *checker, Span span, const Dim *rank); /* the same of remote's rank */
+/* Warnings of bodies in which nothing varies more than it may. */
+void warn_elected(Checker *checker, const Block *body);
+void warn_races(Checker *checker, const Block *body);
 
 /* ---- inline.c, copy.c: fns ---- */
 

@@ -64,6 +64,12 @@ static CheckedKernel *check_kernel(Checker checker, const Decl *decl) {
         check_phases(&checker, &decl->body);
     if (checker.thread_use.line && kernel->signature.launch_threads == 0)
         kernel->signature.launch_threads = THREADS_DEFAULT;
+    if (diag_error_count(context->diag) == errors)
+        check_thread_launch(&checker);
+    if (diag_error_count(context->diag) == errors)
+        warn_elected(&checker, &decl->body);
+    if (diag_error_count(context->diag) == errors)
+        warn_races(&checker, &decl->body);
     scope_pop(&checker);
     return kernel;
 }

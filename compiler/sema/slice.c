@@ -98,14 +98,17 @@ static bool check_sub(Checker *checker, Sub *sub, const Symbol *tensor, int axis
         sub->b = check_index(checker, sub->b, "a subscript");
     if ((sub->a && type_is_poison(sub->a->type)) || (sub->b && type_is_poison(sub->b->type)))
         return false;
+    bool is_shared = tensor->type->kind == TYPE_SHARED;
     if (sub->kind == SUB_POINT)
-        return true;
+        return !is_shared || !sub->a->dim || check_shared_subscript(checker, tensor, axis, sub->span, sub->a->dim, NULL);
     sub->extent = sub_extent(checker, sub, whole);
     if (!sub->extent || !dim_is_static(checker, sub->extent)) {
         error_not_static(checker, sub, tensor->name, axis, whole);
         return false;
     }
-    return shape_check_tile(checker, sub->span, &sub->extent, 1);
+    const Dim *from = sub->a ? sub->a->dim : dim_int(checker->context->dims, 0);
+    return shape_check_tile(checker, sub->span, &sub->extent, 1) &&
+           (!is_shared || !from || check_shared_subscript(checker, tensor, axis, sub->span, from, sub->extent));
 }
 
 /* The tensor that is sliced; NULL after an error. */

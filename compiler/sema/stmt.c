@@ -29,6 +29,8 @@ static void check_declaration(Checker *checker, Stmt *stmt) {
     const Type *type = declared ? declared : stmt->value->type;
     stmt->symbol = scope_declare(checker, is_let ? SYMBOL_LET : SYMBOL_VAR, stmt->name, stmt->name_span, type);
     stmt->symbol->value = stmt->value;
+    if (type->kind == TYPE_SHARED)
+        vec_push(checker->context->arena, &checker->shared, stmt->symbol);
     if (is_let && type->kind == TYPE_SCALAR && !type_is_poison(stmt->value->type))
         stmt->symbol->symbolic = symbolic_value(checker, stmt->value, true);
 }

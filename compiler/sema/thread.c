@@ -7,6 +7,11 @@ void note_thread_use(Checker *checker, Span span) {
         checker->thread_use = span;
 }
 
+static void note_warp_use(Checker *checker, Span span) {
+    if (checker->warp_use.line == 0)
+        checker->warp_use = span;
+}
+
 /* Whether argument 0 is a scalar of the builtin's operands; else an error. */
 static bool check_scalar(Checker *checker, Expr *call, Builtin builtin) {
     Expr **arg = &call->args.items[0];
@@ -57,6 +62,8 @@ static void check_remote(Checker *checker, Expr *call) {
         diag_error(checker->context->diag, memory->span, "'remote' takes shared memory, found '%s'", type_text(checker, memory->type));
         return;
     }
+    if ((*rank)->dim && !checker->is_unbound && !check_remote_rank(checker, (*rank)->span, (*rank)->dim))
+        return;
     call->type = memory->type;
     call->symbol = memory->symbol;
 }
@@ -92,6 +99,7 @@ static void check_atomic(Checker *checker, Expr *call) {
 void check_vote(Checker *checker, Expr *call, Builtin builtin) {
     note_thread_use(checker, call->span);
     call->builtin = (int)builtin;
+    note_warp_use(checker, call->span);
     if (operand_has_class(checker, call, call->args.items[0], builtin_table[builtin].operands))
         call->type = type_scalar(checker->context->types, PHB_BOOL);
 }
@@ -104,17 +112,21 @@ void check_thread_call(Checker *checker, Expr *call, Builtin builtin) {
         call->type = type_void(types);
         break;
     case RESULT_ELECT:
+        note_warp_use(checker, call->span);
         call->type = type_scalar(types, PHB_BOOL);
         break;
     case RESULT_BALLOT:
+        note_warp_use(checker, call->span);
         if (check_scalar(checker, call, builtin))
             call->type = type_scalar(types, PHB_U32);
         break;
     case RESULT_SHUFFLE:
+        note_warp_use(checker, call->span);
         check_shuffle(checker, call, builtin);
         break;
     case RESULT_THREADS:
     case RESULT_THREADS_SUM:
+        note_warp_use(checker, call->span);
         check_threads_reduction(checker, call, builtin);
         break;
     case RESULT_CLUSTER_MASK:

@@ -3,6 +3,8 @@
  */
 #include "compiler/sema/check.h"
 
+#include <string.h>
+
 typedef enum Phase {
     PHASE_IDLE,
     PHASE_ARRIVED, /* and not waited */
@@ -15,10 +17,15 @@ typedef struct State {
     Span arrive; /* ARRIVED: where */
 } State;
 
-typedef struct SharedWrite {
+/* A write between arrive and wait, which the wait does not publish. */
+typedef struct LateWrite {
     const Symbol *memory;
-    Span span, arrive;
-} SharedWrite;
+    const Expr *place;
+    Span arrive;
+    bool is_over;      /* the wait has been passed, */
+    bool is_published; /* and a later arrive */
+    Span read;    /* of what may be another CTA's; line 0: none */
+} LateWrite;
 
 typedef struct PhaseWalk {
     Checker *checker;
@@ -26,8 +33,7 @@ typedef struct PhaseWalk {
     State entry;                    /* of the loop around */
     State *exit;                    /* of the loop around: what its breaks bring */
     State *returned;                /* of the fn around: what its returns bring; NULL: the kernel */
-    VEC(SharedWrite) writes;        /* between arrive and wait */
-    VEC(const Symbol *) peers_read; /* shared memory that remote(..) reads */
+    VEC(LateWrite) writes;
 } PhaseWalk;
 
 static void walk_expr(PhaseWalk *walk, const Expr *expr);
@@ -53,8 +59,15 @@ static State meet(PhaseWalk *walk, State a, State b, Span span, const char *what
 
 /* ---- operations ---- */
 
+static void publish(PhaseWalk *walk) {
+    for (int i = 0; i < walk->writes.count; i++)
+        walk->writes.items[i].is_published |= walk->writes.items[i].is_over;
+}
+
 static void arrive(PhaseWalk *walk, const Expr *call) {
     Diag *diag = walk->checker->context->diag;
+    if (call->builtin == BUILTIN_CLUSTER_ARRIVE)
+        publish(walk);
     if (is_open(&walk->state)) {
         diag_error(diag, call->span, "'%s' comes after an arrive without a 'cluster_wait' between them", call->left->text);
         diag_note(diag, walk->state.arrive, "the other one is here");
@@ -71,9 +84,12 @@ static void wait(PhaseWalk *walk, const Expr *call) {
     } else if (is_open(&walk->state)) {
         walk->state.phase = PHASE_IDLE;
     }
+    for (int i = 0; i < walk->writes.count; i++)
+        walk->writes.items[i].is_over = true;
 }
 
 static void sync(PhaseWalk *walk, const Expr *call) {
+    publish(walk);
     if (!is_open(&walk->state))
         return;
     diag_error(walk->checker->context->diag, call->span, "'cluster_sync' arrives and waits, but an arrive before it has no 'cluster_wait' yet");
@@ -83,16 +99,33 @@ static void sync(PhaseWalk *walk, const Expr *call) {
 
 /* ---- expressions, in the order in which they are evaluated ---- */
 
-static void note_write(PhaseWalk *walk, const Expr *place) {
-    if (is_open(&walk->state) && place->left->kind == EXPR_NAME && place->left->type->kind == TYPE_SHARED)
-        vec_push(walk->checker->context->arena, &walk->writes, (SharedWrite){place->left->symbol, place->span, walk->state.arrive});
+static const Symbol *memory_of(const Expr *place) {
+    return place->left->symbol; /* of remote(s, rank): s */
 }
 
-static bool peers_read(const PhaseWalk *walk, const Symbol *memory) {
-    for (int i = 0; i < walk->peers_read.count; i++)
-        if (walk->peers_read.items[i] == memory)
-            return true;
-    return false;
+static bool is_remote(const Expr *place) {
+    return place->left->kind == EXPR_CALL;
+}
+
+static void note_write(PhaseWalk *walk, const Expr *place) {
+    if (is_open(&walk->state))
+        vec_push(walk->checker->context->arena, &walk->writes, (LateWrite){.memory = memory_of(place), .place = place, .arrive = walk->state.arrive});
+}
+
+/* The same subscripts name the own element, others may name one that another CTA wrote. */
+static bool is_same_place(const PhaseWalk *walk, const Expr *a, const Expr *b) {
+    return strcmp(expr_text(walk->checker, a), expr_text(walk->checker, b)) == 0;
+}
+
+/* Of shared memory other CTAs read what remote(..) names, or what it wrote; of a tensor, what is read after the wait elsewhere than it was written. */
+static void note_read(PhaseWalk *walk, const Expr *place) {
+    for (int i = 0; i < walk->writes.count; i++) {
+        LateWrite *write = &walk->writes.items[i];
+        bool is_tensor = write->memory->type->kind == TYPE_TENSOR;
+        bool is_peers = is_tensor ? !is_same_place(walk, write->place, place) : is_remote(place) != is_remote(write->place);
+        if (write->is_over && !write->is_published && write->read.line == 0 && write->memory == memory_of(place) && is_peers)
+            write->read = place->span;
+    }
 }
 
 static void walk_place(PhaseWalk *walk, const Expr *place) {
@@ -163,8 +196,7 @@ static void walk_expr(PhaseWalk *walk, const Expr *expr) {
         break;
     case EXPR_INDEX:
         walk_place(walk, expr);
-        if (expr->left->kind == EXPR_CALL && !peers_read(walk, expr->left->symbol))
-            vec_push(walk->checker->context->arena, &walk->peers_read, expr->left->symbol);
+        note_read(walk, expr);
         break;
     case EXPR_BINARY:
         if (expr->binary == BINARY_LOGIC_AND || expr->binary == BINARY_LOGIC_OR) {
@@ -272,11 +304,12 @@ static void walk_block(PhaseWalk *walk, const Block *block) {
 
 /* ---- writes that are not published ---- */
 
-static void warn_write(const PhaseWalk *walk, const SharedWrite *write) {
+static void warn_write(const PhaseWalk *walk, const LateWrite *write) {
     Diag *diag = walk->checker->context->diag;
-    diag_warning(diag, WARN_PUBLISH, write->span,
+    diag_warning(diag, WARN_PUBLISH, write->place->span,
         "the next 'cluster_wait' does not publish this: '%s' is written after the arrive, and other CTAs read it", write->memory->name);
     diag_note(diag, write->arrive, "the arrive is here");
+    diag_note(diag, write->read, "the read is here");
 }
 
 void check_phases(Checker *checker, const Block *body) {
@@ -285,6 +318,6 @@ void check_phases(Checker *checker, const Block *body) {
     if (is_open(&walk.state))
         diag_error(checker->context->diag, walk.state.arrive, "the kernel ends without a 'cluster_wait' after this");
     for (int i = 0; i < walk.writes.count; i++)
-        if (peers_read(&walk, walk.writes.items[i].memory))
+        if (walk.writes.items[i].read.line)
             warn_write(&walk, &walk.writes.items[i]);
 }

@@ -61,7 +61,7 @@ static const struct {
     {"let x = bitcast(ctx.warp, u64)", WARP_UNIFORM},
     {"var s: shared<f32>[64]; let x = s[0]", UNIFORM},
     {"var s: shared<f32>[64]; let x = s[ctx.lane]", PER_LANE},
-    {"var s: shared<f32>[64]; let x = remote(s, 1)[0]", UNIFORM},
+    {"var s: shared<f32>[64]; let x = remote(s, 0)[0]", UNIFORM},
     {"var s: shared<f32>[64]; let x = remote(s, ctx.lane)[0]", PER_LANE},
     /* assignments, and the conditions around them */
     {"var x = 0; x = ctx.warp", WARP_UNIFORM},
