@@ -145,10 +145,10 @@ static void check_position(Checker *checker, Expr *call, Builtin builtin) {
 /* ---- calls ---- */
 
 static void error_unknown_function(Checker *checker, const Expr *callee) {
-    const Decl *kernel = find_decl(checker->ast, callee->text, true);
-    if (kernel) {
+    int kernel = find_decl(checker->decls, callee->text);
+    if (kernel >= 0) { /* a fn would have been called */
         diag_error(checker->context->diag, callee->span, "'%s' is a kernel; a job starts it, nothing calls it", callee->text);
-        diag_note(checker->context->diag, kernel->name_span, "'%s' is declared here", callee->text);
+        diag_note(checker->context->diag, checker->ast->decls.items[kernel]->name_span, "'%s' is declared here", callee->text);
         return;
     }
     if (strcmp(callee->text, "range") == 0) {

@@ -11,6 +11,7 @@ typedef VEC(const char *) Names;
 typedef VEC(Span) Spans;
 
 typedef struct Scope Scope;
+typedef struct DeclTable DeclTable;
 
 /* A slice of a tensor, in the order of the text; launch-grid inference reads them. */
 typedef struct Access {
@@ -39,6 +40,7 @@ typedef struct Checker {
     Context *context;
     const SemaOptions *options;
     const Ast *ast;
+    const DeclTable *decls;
     const Decl *decl;
     Signature *signature;
     Scope *scope;
@@ -299,9 +301,10 @@ void apply_defines(Checker *checker);
 /* Errors for -D names that no kernel has. */
 void check_defines(Context *context, const SemaOptions *options, const CheckedProgram *program);
 
-/* ---- sema.c ---- */
+/* ---- decls.c: the declarations of the file by name ---- */
 
-const Decl *find_decl(const Ast *ast, const char *interned_name, bool is_kernel); /* the first of that name and sort, or NULL */
+const DeclTable *decl_table_new(Arena *arena, const Ast *ast);
+int find_decl(const DeclTable *table, const char *interned_name); /* the number of the first of that name; -1: none */
 
 /* ---- grid.c ---- */
 

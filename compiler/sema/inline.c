@@ -5,10 +5,8 @@
 #include <string.h>
 
 FnState *find_fn(const Checker *checker, const char *interned_name) {
-    for (int i = 0; i < checker->ast->decls.count; i++)
-        if (!checker->ast->decls.items[i]->is_kernel && checker->ast->decls.items[i]->name == interned_name)
-            return &checker->fns[i];
-    return NULL;
+    int at = find_decl(checker->decls, interned_name);
+    return at < 0 || checker->ast->decls.items[at]->is_kernel ? NULL : &checker->fns[at];
 }
 
 static bool is_by_reference(const Type *type) {

@@ -3,13 +3,6 @@
 
 enum { THREADS_DEFAULT = 256 }; /* of a CTA, in a kernel with thread code that has no @launch */
 
-const Decl *find_decl(const Ast *ast, const char *interned_name, bool is_kernel) {
-    for (int i = 0; i < ast->decls.count; i++)
-        if (ast->decls.items[i]->is_kernel == is_kernel && ast->decls.items[i]->name == interned_name)
-            return ast->decls.items[i];
-    return NULL;
-}
-
 static void check_param(Checker *checker, const ParamDecl *decl) {
     Context *context = checker->context;
     const Type *type = type_poison(context->types);
@@ -74,15 +67,13 @@ static CheckedKernel *check_kernel(Checker checker, const Decl *decl) {
     return kernel;
 }
 
-static bool check_name_is_new(Context *context, const Ast *ast, int index) {
-    const Decl *decl = ast->decls.items[index];
-    for (int i = 0; i < index; i++)
-        if (ast->decls.items[i]->name == decl->name) {
-            diag_error(context->diag, decl->name_span, "'%s' is declared already", decl->name);
-            diag_note(context->diag, ast->decls.items[i]->name_span, "the other one is here");
-            return false;
-        }
-    return true;
+static bool check_name_is_new(const Checker *checker, int index) {
+    const Decl *decl = checker->ast->decls.items[index], *first = checker->ast->decls.items[find_decl(checker->decls, decl->name)];
+    if (first == decl)
+        return true;
+    diag_error(checker->context->diag, decl->name_span, "'%s' is declared already", decl->name);
+    diag_note(checker->context->diag, first->name_span, "the other one is here");
+    return false;
 }
 
 /* A fn's name: in calls it stands before a builtin of that name. */
@@ -93,10 +84,10 @@ static void check_fn_name(Checker *checker, const Decl *fn) {
 CheckedProgram *sema_check(Context *context, Ast *ast, const SemaOptions *options) {
     CheckedProgram *program = NEW(context->arena, CheckedProgram);
     FnState *fns = NEW_ARRAY(context->arena, FnState, ast->decls.count);
-    Checker checker = {.context = context, .options = options, .ast = ast, .fns = fns};
+    Checker checker = {.context = context, .options = options, .ast = ast, .decls = decl_table_new(context->arena, ast), .fns = fns};
     for (int i = 0; i < ast->decls.count; i++) {
         fns[i].fn = ast->decls.items[i];
-        if (check_name_is_new(context, ast, i) && !fns[i].fn->is_kernel)
+        if (check_name_is_new(&checker, i) && !fns[i].fn->is_kernel)
             check_fn_name(&checker, fns[i].fn);
     }
     for (int i = 0; i < ast->decls.count; i++)
