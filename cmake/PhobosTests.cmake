@@ -16,8 +16,7 @@ function(phobos_unit_test name)
 endfunction()
 
 # phobos_fuzz_test(name SOURCES name_fuzz.c ... LIBS ...): the sources define LLVMFuzzerTestOneInput. The test replays tests/fuzz/corpus/<name> and small changes
-# of its files. Under clang <name> with PHOBOS_FUZZ=ON is a libFuzzer executable as well.
-option(PHOBOS_FUZZ "build libFuzzer executables (clang)" OFF)
+# of its files. Where the build is one for fuzzing, <name>_libfuzzer or <name>_afl is the fuzzer itself.
 function(phobos_fuzz_test name)
     cmake_parse_arguments(PARSE_ARGV 1 test "" "" "SOURCES;LIBS")
     add_executable(${name} ${test_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.c)
@@ -25,10 +24,10 @@ function(phobos_fuzz_test name)
     add_test(NAME fuzz/${name} COMMAND ${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
     set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 120)
     if(PHOBOS_FUZZ)
-        add_executable(${name}_libfuzzer ${test_SOURCES})
-        target_compile_options(${name}_libfuzzer PRIVATE -fsanitize=fuzzer)
-        target_link_options(${name}_libfuzzer PRIVATE -fsanitize=fuzzer)
-        target_link_libraries(${name}_libfuzzer PRIVATE phobos_options ${test_LIBS} Threads::Threads)
+        add_executable(${name}_${PHOBOS_FUZZ} ${test_SOURCES})
+        target_link_options(${name}_${PHOBOS_FUZZ} PRIVATE -fsanitize=fuzzer)
+        target_link_libraries(${name}_${PHOBOS_FUZZ} PRIVATE phobos_options ${test_LIBS} Threads::Threads)
+        add_dependencies(fuzzers ${name}_${PHOBOS_FUZZ})
     endif()
 endfunction()
 
