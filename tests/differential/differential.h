@@ -1,11 +1,12 @@
 /* Random kernels against the oracle: every executable of a text has to give the oracle's numbers, and all of them the same bits.
  *
- * In sections by file: random.c, generate.c (over expression.c and slices.c, generate.h), subject.c, data.c, run.c, shrink.c, coverage.c; main.c is
- * the command. */
+ * In sections by file: random.c, coverage.c, generate.c (over what generate.h names), subject.c, data.c, run.c, shrink.c; main.c is the command. */
 #ifndef PHOBOS_TESTS_DIFFERENTIAL_H
 #define PHOBOS_TESTS_DIFFERENTIAL_H
 
 #include "tests/oracle/interpret.h"
+
+#include <sys/types.h>
 
 /* ---- random.c: splitmix64 ---- */
 
@@ -18,17 +19,69 @@ int random_below(Random *random, int count); /* 0 .. count-1 */
 bool random_chance(Random *random, int percent);
 uint64_t random_seed_of(uint64_t seed, const char *name);
 
+/* ---- coverage.c: what kernels are made of ---- */
+
+enum { UNARY_OP_COUNT = UNARY_BITNOT + 1, STMT_COUNT = STMT_CALL + 1, COVERED_ATTRIBUTES = 5 };
+
+typedef struct Coverage {
+    int unary[UNARY_OP_COUNT][PHB_DTYPE_COUNT], binary[BINARY_OP_COUNT][PHB_DTYPE_COUNT]; /* by the type of the operands */
+    int convert[PHB_DTYPE_COUNT][PHB_DTYPE_COUNT], bitcast[PHB_DTYPE_COUNT][PHB_DTYPE_COUNT];
+    int builtin[BUILTIN_COUNT][PHB_DTYPE_COUNT]; /* by the type of the operand */
+    int statement[STMT_COUNT], sub[SUB_COUNT + 1], slice_type[PHB_DTYPE_COUNT], slice_rank[PHB_MAX_RANK + 1];
+    int load_edge[EDGE_SIDE_COUNT], store_edge[EDGE_SIDE_COUNT], attribute[COVERED_ATTRIBUTES];
+    int inlined, unrolled, searched;
+    int64_t numbers, not_numbers, unknown; /* results compared, and those of which nothing is known */
+} Coverage;
+
+typedef enum RowKind {
+    ROW_UNARY,   /* a: operator, b: type */
+    ROW_BINARY,
+    ROW_CONVERT, /* a: from, b: to */
+    ROW_BITCAST,
+    ROW_BUILTIN, /* a: builtin, b: type */
+    ROW_BUILTIN_OF_ANY,
+    ROW_STATEMENT,
+    ROW_SUBSCRIPT,
+    ROW_SLICE,
+    ROW_RANK,
+    ROW_LOAD_EDGE,
+    ROW_STORE_EDGE,
+    ROW_ATTRIBUTE,
+    ROW_INLINED,
+    ROW_UNROLLED,
+    ROW_SEARCHED,
+    ROW_KIND_COUNT,
+} RowKind;
+
+typedef struct Row {
+    RowKind kind;
+    int a, b;
+    int64_t count;
+} Row;
+
+bool operator_takes(BinaryOp op, PhbDType type);
+bool builtin_takes(Builtin builtin, PhbDType type);
+
+void coverage_add(Coverage *coverage, const CheckedKernel *kernel);
+/* What the oracle has computed, and over which edges it went. */
+void coverage_add_results(Coverage *coverage, const Problem *problem, const Edges *edges);
+const Row *coverage_rows(Arena *arena, const Coverage *coverage, int *count);
+/* Prints the table; the number of rows below `least`. by_type: each builtin of each of its types counts as well. */
+int coverage_print(const Coverage *coverage, FILE *out, int least, bool by_type);
+
 /* ---- generate.c: a kernel from a seed ---- */
 
-/* How often each thing was chosen: the generator prefers what is rare. */
-typedef struct Tally {
-    int convert[PHB_DTYPE_COUNT][PHB_DTYPE_COUNT], bitcast[PHB_DTYPE_COUNT][PHB_DTYPE_COUNT];
-    int builtin[BUILTIN_COUNT];
-    int binary[BINARY_OP_COUNT][PHB_DTYPE_COUNT];
-} Tally;
+/* A text with the kernel `name`, its functions, and a comment with the extents of its dims and the seed of its data. What `so_far` has least of is
+ * preferred. The caller frees it. */
+char *generate_kernel(uint64_t seed, const char *name, const Coverage *so_far);
 
-/* A text with the kernel `name`, its functions, and a comment with the extents of its dims and the seed of its data. The caller frees it. */
-char *generate_kernel(uint64_t seed, const char *name, Tally *tally);
+/* What is used on every kernel. */
+typedef struct Tools {
+    const char *phobosc;
+    const char *folder; /* to work in */
+    bool has_v4;        /* this processor runs x86-64-v4 */
+    bool only_first;    /* one build is enough */
+} Tools;
 
 /* ---- subject.c: a text, parsed and checked, and the problem that its comment sets ---- */
 
@@ -58,9 +111,15 @@ typedef struct Setting {
 
 /* Reads `// differential NAME seed=7 M=3 N=17`; false where there is none. */
 bool setting_read(const char *text, Setting *setting);
-/* Tensors hold their data; a scalar parameter its value. Freed by problem_fini. */
-bool problem_init(Problem *problem, const Subject *subject, const Setting *setting);
+/* Tensors hold their data; a scalar parameter its value; search dims are those of a leaf that the executables hold. Freed by problem_fini. False: there
+ * is no such leaf. */
+bool problem_init(Problem *problem, const Tools *tools, const Subject *subject, const Setting *setting);
 void problem_fini(Problem *problem);
+
+/* ---- leaves.c ---- */
+
+/* The search dims, in order, of the leaf with that number modulo their count, which is returned; 0: the executables hold none. */
+int leaf_values(const Tools *tools, const CheckedKernel *kernel, int number, DimValue *values);
 
 /* ---- data.c: random tensors and their files ---- */
 
@@ -73,13 +132,6 @@ int64_t data_compare_bits(PhbDType type, int64_t count, const void *a, const voi
 void data_print_difference(FILE *out, const Value *expected, const void *found, int64_t at);
 
 /* ---- run.c: compiling and running ---- */
-
-typedef struct Tools {
-    const char *phobosc;
-    const char *folder; /* to work in */
-    bool has_v4;        /* this processor runs x86-64-v4 */
-    bool keep;
-} Tools;
 
 typedef enum Verdict {
     VERDICT_SAME,
@@ -95,14 +147,18 @@ typedef enum Verdict {
 
 extern const char *const verdict_names[VERDICT_COUNT];
 
-/* One way to build, one executable. */
-typedef struct Build {
-    const char *name, *options[4];
-    bool needs_v4;
-} Build;
+enum { BUILD_COUNT = 3 };
 
-/* Compiles the text in every way; fills `log` with what the compiler said where it fails. */
-bool compile_all(const Tools *tools, const char *text, Buffer *log, bool *unsupported);
+/* The compilers that work on one text. */
+typedef struct Compilation {
+    const Tools *tools;
+    pid_t children[BUILD_COUNT];
+} Compilation;
+
+/* Compiles the text in every way, at the same time as what follows. */
+Compilation compile_start(const Tools *tools, const char *text);
+/* False, and `log` holds what the compiler said, where it failed. */
+bool compile_finish(Compilation *compilation, Buffer *log, bool *unsupported);
 /* Runs the compiled executables on the problem of one kernel; problem->tensors become the oracle's results. */
 Verdict run_kernel(const Tools *tools, Problem *problem, const Setting *setting, Buffer *log);
 /* All of it, for a text of one kernel. */
@@ -112,19 +168,5 @@ Verdict judge(const Tools *tools, const char *text, Buffer *log);
 
 /* A smaller text with the same verdict; on the heap. */
 char *shrink(const Tools *tools, const char *text, Verdict verdict);
-
-/* ---- coverage.c ---- */
-
-typedef struct Coverage {
-    int unary[3][PHB_DTYPE_COUNT], binary[BINARY_OP_COUNT][PHB_DTYPE_COUNT], convert[PHB_DTYPE_COUNT][PHB_DTYPE_COUNT], builtin[BUILTIN_COUNT];
-    int statement[STMT_CALL + 1], inlined, sub[SUB_COUNT + 1];
-    int slice_type[PHB_DTYPE_COUNT];
-    int64_t numbers, unknown; /* results compared, and those nothing is known of */
-    Edges edges;
-} Coverage;
-
-void coverage_add(Coverage *coverage, const CheckedKernel *kernel);
-/* Prints the table; the number of rows below `least`. */
-int coverage_print(const Coverage *coverage, FILE *out, int least);
 
 #endif

@@ -1,28 +1,54 @@
 #!/bin/sh
-# Plants each fault of faults.txt in a copy of the sources, builds phobosc, and expects that random kernels find it.
+# Plants each fault of faults.txt in a copy of the sources, builds phobosc, expects that random kernels find it, and that what found it shrinks to a few
+# lines. Prints the table of docs/testing.md. --check: only whether every fault can still be planted.
 #
-#     faults.sh SOURCE_DIR WORK_DIR DIFFERENTIAL [KERNELS]
+#     faults.sh --check SOURCE_DIR
+#     faults.sh SOURCE_DIR WORK_DIR DIFFERENTIAL [KERNELS [FIRST [LAST]]]
 set -eu
-source=$1 work=$2 differential=$3 kernels=${4:-500}
-rm -rf "$work" && mkdir -p "$work"
-cp -R "$source/CMakeLists.txt" "$source/CMakePresets.json" "$source/cmake" "$source/compiler" "$source/runtime" "$source/tests" "$work"
-cmake -S "$work" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release >"$work/log"
-cmake --build "$work/build" --target phobosc >>"$work/log"
+most_lines=15
+check=
+[ "$1" != --check ] || { check=1 && shift; }
+source=$1 work=${2:-} differential=${3:-} kernels=${4:-500} first=${5:-1} last=${6:-1000}
 missed=0 planted=0
+
+if [ -z "$check" ]; then
+    mkdir -p "$work"
+    rm -rf "$work/source" && mkdir "$work/source"
+    cp -R "$source/CMakeLists.txt" "$source/CMakePresets.json" "$source/cmake" "$source/compiler" "$source/runtime" "$source/tests" "$work/source"
+    cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release >"$work/log"
+    cmake --build "$work/build" --target phobosc >>"$work/log"
+    printf '| fault | seed | found | kernel | lines of the smallest |\n|---|---|---|---|---|\n'
+fi
+
+# The file with the fault in it, on standard output.
+faulty() {
+    OLD=$old NEW=$new perl -0pe '
+        my $count = s/\Q$ENV{OLD}\E/$ENV{NEW}/g;
+        die "not there exactly once in $ARGV: $ENV{OLD}\n" unless $count == 1;' "$source/$file"
+}
+
+hunt() {
+    faulty >"$work/source/$file"
+    cmake --build "$work/build" --target phobosc >>"$work/log" 2>&1
+    if "$differential" "$work/build/bin/phobosc" "$work/run" --count="$kernels" --chunk=10 --seed="$planted" --stop >"$work/found" 2>&1; then
+        echo "| $name | $planted | MISSED | | |"
+        missed=$((missed + 1))
+    else
+        lines=$(sed -n '/^smaller:/,/^stopped:/p' "$work/found" | sed -n '/^\/\/ differential/,$p' | grep -c '^[^/].*[^ ]' || true)
+        lines=$((lines - 1)) # the one that says "stopped"
+        echo "| $name | $planted | $(sed -n 's/^stopped: \(.*\), after kernel \(.*\)/\1 | \2/p' "$work/found") | $lines |"
+        [ "$lines" -le $most_lines ] || { missed=$((missed + 1)) && cat "$work/found"; }
+    fi
+    cp "$source/$file" "$work/source/$file"
+}
 
 plant() {
     planted=$((planted + 1))
-    OLD=$old NEW=$new perl -0pe '
-        my $count = s/\Q$ENV{OLD}\E/$ENV{NEW}/g;
-        die "not there exactly once: $ENV{OLD}\n" unless $count == 1;' "$source/$file" >"$work/$file"
-    cmake --build "$work/build" --target phobosc >>"$work/log"
-    if "$differential" "$work/build/bin/phobosc" "$work/run" --count="$kernels" --seed="$planted" --stop >"$work/found" 2>&1; then
-        echo "MISSED: $name"
-        missed=$((missed + 1))
-    else
-        echo "found: $name ($(tail -n 1 "$work/found"))"
+    if [ -n "$check" ]; then
+        faulty >/dev/null || missed=$((missed + 1))
+    elif [ "$planted" -ge "$first" ] && [ "$planted" -le "$last" ]; then
+        hunt
     fi
-    cp "$source/$file" "$work/$file"
 }
 
 state=name
@@ -35,5 +61,5 @@ while IFS= read -r line || [ -n "$line" ]; do
     new:*) new=$line state=name && plant ;;
     esac
 done <"$source/tests/differential/faults.txt"
-echo "$planted planted, $missed missed"
+echo "$planted faults, $missed missed"
 [ "$planted" -gt 0 ] && [ "$missed" -eq 0 ]

@@ -1,7 +1,9 @@
 #!/bin/sh
-# 300 kernels that no run before had: the seed is the commit's.
+# Kernels that no run before had: the seed is the commit's.
 #
-#     fresh.sh DIFFERENTIAL PHOBOSC SOURCE_DIR WORK_DIR
+#     fresh.sh DIFFERENTIAL PHOBOSC SOURCE_DIR WORK_DIR [OPTION..]
 set -eu
-commit=$(git -C "$3" rev-parse --short=8 HEAD 2>/dev/null || echo 1)
-exec "$1" "$2" "$4" --seed="0x$commit" --count=300
+differential=$1 phobosc=$2 source=$3 work=$4
+shift 4
+commit=$(git -C "$source" rev-parse --short=8 HEAD 2>/dev/null || echo 1)
+exec "$differential" "$phobosc" "$work" --seed="0x$commit" --least=20 "$@"

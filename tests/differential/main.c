@@ -1,4 +1,4 @@
-/* differential PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--save=FOLDER] [--stop]     fresh kernels
+/* differential PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop] [--dry]     fresh kernels
  * differential PHOBOSC FOLDER --replay FILE..                                         saved ones
  * differential PHOBOSC FOLDER --print=SEED                                            one kernel's text */
 #include "tests/differential/differential.h"
@@ -8,16 +8,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KERNELS_OF_A_FILE = 50, MOST_INVALID = 40 };
+enum { MOST_KERNELS_OF_A_FILE = 50, MOST_INVALID = 40 };
 
 typedef struct Run {
-    Tools tools;
+    Tools tools[2], small; /* one works on some kernels while the compiler is at the next in the other; where failures are shrunk */
     uint64_t seed;
-    int count, least, shrinks;
-    bool stop;        /* at the first failure */
-    const char *save; /* a folder for the small texts of failures; NULL: none */
-    Tally tally;
-    Coverage coverage;
+    int count, chunk, least, shrinks; /* chunk: kernels that are compiled together */
+    bool stop, by_type, dry; /* stop: at the first failure; dry: nothing is compiled */
+    const char *save;        /* a folder for the small texts of failures; NULL: none */
+    Coverage accepted, done; /* of the texts so far; of those that were run */
     int verdicts[VERDICT_COUNT];
 } Run;
 
@@ -31,9 +30,9 @@ static void print_failure(Run *run, const char *text, Verdict verdict, const cha
         printf("%s", text);
         return;
     }
-    char *small = shrink(&run->tools, text, verdict);
+    char *small = shrink(&run->small, text, verdict);
     Buffer last = {0};
-    judge(&run->tools, small, &last);
+    judge(&run->small, small, &last);
     printf("smaller:\n%s%s", last.data ? last.data : "", small);
     buffer_free(&last);
     Setting setting;
@@ -51,33 +50,25 @@ static void print_failure(Run *run, const char *text, Verdict verdict, const cha
     fflush(stdout);
 }
 
-static void count_numbers(Run *run, const Problem *problem) {
-    const Signature *signature = &problem->kernel->signature;
-    for (int i = 0; i < signature->params.count; i++) {
-        const Value *value = &problem->tensors[i].value;
-        for (int64_t at = 0; signature->params.items[i].name[0] == 'o' && at < value_count(value); at++) {
-            run->coverage.numbers++;
-            run->coverage.unknown += !number_is_known(value->at[at]);
-        }
-    }
-}
-
 /* The executables of the text that holds this kernel are there. */
-static Verdict run_compiled(Run *run, const char *text, Buffer *log) {
+static Verdict run_compiled(Run *run, const Tools *tools, const char *text, Buffer *log) {
     Subject subject;
     Setting setting;
     Problem problem;
+    Edges edges = {{0}, {0}};
     Verdict verdict = VERDICT_INVALID;
     setting_read(text, &setting);
     subject_open(&subject, text, true);
-    if (problem_init(&problem, &subject, &setting)) {
-        problem.edges = &run->coverage.edges;
-        verdict = run_kernel(&run->tools, &problem, &setting, log);
+    if (problem_init(&problem, tools, &subject, &setting)) {
+        problem.edges = &edges;
+        verdict = run_kernel(tools, &problem, &setting, log);
         if (verdict != VERDICT_UNDECIDED) {
-            coverage_add(&run->coverage, problem.kernel);
-            count_numbers(run, &problem);
+            coverage_add(&run->done, problem.kernel);
+            coverage_add_results(&run->done, &problem, &edges);
         }
         problem_fini(&problem);
+    } else {
+        buffer_puts(log, "no leaf can be launched\n");
     }
     subject_close(&subject);
     return verdict;
@@ -89,43 +80,60 @@ static void finish(Run *run, const char *text, Verdict verdict, Buffer *log) {
         print_failure(run, text, verdict, log->data);
     buffer_free(log);
     if (run->stop && is_failure(verdict)) {
-        printf("%s, after %d kernels\n", verdict_names[verdict], run->verdicts[VERDICT_SAME] + run->verdicts[VERDICT_UNDECIDED] + 1);
+        printf("stopped: %s, after kernel %d\n", verdict_names[verdict], run->verdicts[VERDICT_SAME] + run->verdicts[VERDICT_UNDECIDED] + 1);
         exit(1);
     }
 }
 
-/* Compiles the texts together; where that fails, halves them until the guilty ones stand alone. Failures are shrunk after the others have run, since
- * that overwrites the executables. */
-static void run_texts(Run *run, char **texts, int count) {
-    Buffer all = {0}, log = {0};
-    bool unsupported;
+/* Texts that are compiled together. */
+typedef struct Chunk {
+    const Tools *tools;
+    char *texts[MOST_KERNELS_OF_A_FILE];
+    int count;
+    Compilation compilation;
+} Chunk;
+
+static Compilation start_texts(const Tools *tools, char **texts, int count) {
+    Buffer all = {0};
     for (int i = 0; i < count; i++)
         buffer_puts(&all, texts[i]);
-    bool compiled = compile_all(&run->tools, all.data, &log, &unsupported);
+    Compilation compilation = compile_start(tools, all.data);
     buffer_free(&all);
-    if (!compiled && count == 1) {
-        finish(run, texts[0], unsupported ? VERDICT_UNSUPPORTED : VERDICT_COMPILER, &log);
+    return compilation;
+}
+
+static void run_texts(Run *run, const Tools *tools, char **texts, int count) {
+    for (int i = 0; i < count; i++) {
+        Buffer log = {0};
+        Verdict verdict = run_compiled(run, tools, texts[i], &log);
+        finish(run, texts[i], verdict, &log);
+    }
+}
+
+/* Where compiling fails, halves the texts until the guilty ones stand alone. */
+static void halve_texts(Run *run, const Tools *tools, char **texts, int count, Buffer *log, bool unsupported) {
+    if (count == 1) {
+        finish(run, texts[0], unsupported ? VERDICT_UNSUPPORTED : VERDICT_COMPILER, log);
         return;
     }
-    buffer_free(&log);
-    if (!compiled) {
-        run_texts(run, texts, count / 2);
-        run_texts(run, texts + count / 2, count - count / 2);
-        return;
+    buffer_free(log);
+    for (int half = 0; half < 2; half++) {
+        char **own = half ? texts + count / 2 : texts;
+        int own_count = half ? count - count / 2 : count / 2;
+        Buffer own_log = {0};
+        Compilation compilation = start_texts(tools, own, own_count);
+        if (compile_finish(&compilation, &own_log, &unsupported))
+            run_texts(run, tools, own, own_count);
+        else
+            halve_texts(run, tools, own, own_count, &own_log, unsupported);
     }
-    Verdict verdicts[KERNELS_OF_A_FILE];
-    Buffer logs[KERNELS_OF_A_FILE] = {{0}};
-    for (int i = 0; i < count; i++)
-        verdicts[i] = run_compiled(run, texts[i], &logs[i]);
-    for (int i = 0; i < count; i++)
-        finish(run, texts[i], verdicts[i], &logs[i]);
 }
 
 /* A text that the front end accepts; NULL: the seed gives none. */
 static char *accepted_text(Run *run, uint64_t seed, int number) {
     char name[32];
     snprintf(name, sizeof name, "k%d", number);
-    char *text = generate_kernel(seed, name, &run->tally);
+    char *text = generate_kernel(seed, name, &run->accepted);
     Subject subject;
     subject_open(&subject, text, true);
     bool is_accepted = subject.errors == 0;
@@ -141,27 +149,52 @@ static char *accepted_text(Run *run, uint64_t seed, int number) {
         }
         free(text);
         text = NULL;
+    } else {
+        coverage_add(&run->accepted, subject_kernel(&subject, name));
     }
     subject_close(&subject);
     return text;
 }
 
+static Chunk next_chunk(Run *run, const Tools *tools, Random *random, int *number, int most) {
+    Chunk chunk = {.tools = tools};
+    for (int tries = 0; tries < 4 * run->chunk && chunk.count < run->chunk && chunk.count < most; tries++) {
+        char *text = accepted_text(run, random_bits(random), (*number)++);
+        if (text)
+            chunk.texts[chunk.count++] = text;
+    }
+    if (chunk.count)
+        chunk.compilation = start_texts(tools, chunk.texts, chunk.count);
+    return chunk;
+}
+
+/* What the texts would be made of. */
+static void run_dry(Run *run) {
+    Random random = {run->seed};
+    for (int number = 0, made = 0; made < run->count; number++) {
+        char *text = accepted_text(run, random_bits(&random), number);
+        made += text != NULL;
+        free(text);
+    }
+    run->done = run->accepted;
+}
+
 static void run_fresh(Run *run) {
     Random random = {run->seed};
-    int number = 0;
-    for (int done = 0; done < run->count;) {
-        char *texts[KERNELS_OF_A_FILE];
-        int count = 0;
-        for (int tries = 0; tries < 4 * KERNELS_OF_A_FILE && count < KERNELS_OF_A_FILE && done + count < run->count; tries++) {
-            char *text = accepted_text(run, random_bits(&random), number++);
-            if (text)
-                texts[count++] = text;
-        }
-        if (count > 0)
-            run_texts(run, texts, count);
-        for (int i = 0; i < count; i++)
-            free(texts[i]);
-        done += count > 0 ? count : run->count;
+    int number = 0, made = 0;
+    Chunk next = next_chunk(run, &run->tools[0], &random, &number, run->count);
+    while (next.count) {
+        Chunk chunk = next;
+        Buffer log = {0};
+        bool unsupported, compiled = compile_finish(&chunk.compilation, &log, &unsupported);
+        made += chunk.count;
+        next = next_chunk(run, &run->tools[chunk.tools == &run->tools[0]], &random, &number, run->count - made);
+        if (compiled)
+            run_texts(run, chunk.tools, chunk.texts, chunk.count);
+        else
+            halve_texts(run, chunk.tools, chunk.texts, chunk.count, &log, unsupported);
+        for (int i = 0; i < chunk.count; i++)
+            free(chunk.texts[i]);
     }
 }
 
@@ -180,7 +213,7 @@ static int replay(Run *run, char **paths, int count) {
     for (int i = 0; i < count; i++) {
         char *text = read_text(paths[i]);
         Buffer log = {0};
-        Verdict verdict = judge(&run->tools, text, &log);
+        Verdict verdict = judge(&run->small, text, &log);
         run->verdicts[verdict]++;
         printf("%s: %s\n%s", paths[i], verdict_names[verdict], is_failure(verdict) && log.data ? log.data : "");
         buffer_free(&log);
@@ -198,7 +231,7 @@ static bool option(const char *argument, const char *name, uint64_t *value) {
 }
 
 static int print_kernel(Run *run, uint64_t seed) {
-    char *text = generate_kernel(seed, "k0", &run->tally);
+    char *text = generate_kernel(seed, "k0", &run->accepted);
     fputs(text, stdout);
     free(text);
     return 0;
@@ -214,15 +247,27 @@ static int failures(const Run *run) {
     return count;
 }
 
+static Tools tools_in(Tools tools, const char *folder, const char *name) {
+    char *path = NULL;
+    mkdir(folder, 0777);
+    if (asprintf(&path, "%s/%s", folder, name) < 0)
+        abort();
+    mkdir(path, 0777);
+    tools.folder = path; /* until the end */
+    return tools;
+}
+
 int main(int argc, char **argv) {
-    static Run run = {.seed = 1, .count = 300, .shrinks = 8};
+    static Run run = {.seed = 1, .count = 300, .chunk = MOST_KERNELS_OF_A_FILE, .shrinks = 8};
     if (argc < 3) {
         fprintf(stderr,
-            "usage: %s PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--shrinks=N] [--save=FOLDER] | --replay FILE.. | --print=SEED\n", argv[0]);
+            "usage: %s PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop] [--dry] | --replay FILE.. | --print=SEED\n", argv[0]);
         return 2;
     }
-    run.tools = (Tools){.phobosc = argv[1], .folder = argv[2], .has_v4 = __builtin_cpu_supports("x86-64-v4")};
-    mkdir(argv[2], 0777);
+    Tools tools = {.phobosc = argv[1], .has_v4 = __builtin_cpu_supports("x86-64-v4")};
+    run.tools[0] = tools_in(tools, argv[2], "even");
+    run.tools[1] = tools_in(tools, argv[2], "odd");
+    run.small = tools_in(tools, argv[2], "small");
     for (int i = 3; i < argc; i++) {
         uint64_t value;
         if (strcmp(argv[i], "--replay") == 0) {
@@ -231,7 +276,14 @@ int main(int argc, char **argv) {
         }
         if (strcmp(argv[i], "--stop") == 0) {
             run.stop = true;
-            run.shrinks = 0;
+            continue;
+        }
+        if (strcmp(argv[i], "--dry") == 0) {
+            run.dry = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--by-type") == 0) {
+            run.by_type = true;
             continue;
         }
         if (option(argv[i], "--print", &value))
@@ -240,6 +292,8 @@ int main(int argc, char **argv) {
             continue;
         if (option(argv[i], "--count", &value))
             run.count = (int)value;
+        else if (option(argv[i], "--chunk", &value) && value > 0 && value <= MOST_KERNELS_OF_A_FILE)
+            run.chunk = (int)value;
         else if (option(argv[i], "--least", &value))
             run.least = (int)value;
         else if (option(argv[i], "--shrinks", &value))
@@ -249,8 +303,8 @@ int main(int argc, char **argv) {
         else
             return fprintf(stderr, "differential: unknown option '%s'\n", argv[i]), 2;
     }
-    run_fresh(&run);
+    (run.dry ? run_dry : run_fresh)(&run);
     printf("seed %" PRIu64 "\n", run.seed);
-    int low = coverage_print(&run.coverage, stdout, run.least);
+    int low = coverage_print(&run.done, stdout, run.least, run.by_type);
     return failures(&run) > 0 || low > 0;
 }

@@ -13,13 +13,15 @@ enum { SECONDS_OF_COMPILING = 300, SECONDS_OF_RUNNING = 60, MOST_ARGUMENTS = 12 
 
 const char *const verdict_names[VERDICT_COUNT] = {"same", "undecided", "unsupported", "invalid", "compiler", "run", "wrong", "bits"};
 
-/* The first is what is compared with the oracle. */
-static const Build builds[] = {
-    {"O2", {"-O2"}, false},
+/* One way to build, one executable. The first that is used is compared with the oracle. */
+static const struct {
+    const char *name, *options[3];
+    bool needs_v4;
+} builds[BUILD_COUNT] = {
+    {"v4", {"-O2", "--cpu=x86-64-v4"}, true},
+    {"v3", {"-O2", "--cpu=x86-64-v3"}, false},
     {"O0", {"-O0", "--cpu=x86-64-v3"}, false},
-    {"v3", {"-O2", "--cpu=x86-64-v3"}, true},
 };
-enum { BUILD_COUNT = sizeof builds / sizeof *builds };
 
 static void path_in(const Tools *tools, const char *name, char path[512]) {
     snprintf(path, 512, "%s/%s", tools->folder, name);
@@ -72,41 +74,51 @@ static bool write_file(const char *path, const void *data, size_t size) {
     return (!file || fclose(file) == 0) && written;
 }
 
-static bool is_used(const Tools *tools, const Build *build) {
-    return tools->has_v4 || !build->needs_v4;
+static int first_build(const Tools *tools) {
+    return tools->has_v4 ? 0 : 1;
 }
 
-bool compile_all(const Tools *tools, const char *text, Buffer *log, bool *unsupported) {
+static bool is_used(const Tools *tools, int build) {
+    return tools->only_first ? build == first_build(tools) : tools->has_v4 || !builds[build].needs_v4;
+}
+
+Compilation compile_start(const Tools *tools, const char *text) {
+    Compilation compilation = {.tools = tools};
     char source[512];
     path_in(tools, "kernels.phb", source);
-    *unsupported = false;
-    if (!write_file(source, text, strlen(text))) {
-        buffer_printf(log, "cannot write %s\n", source);
-        return false;
-    }
-    pid_t children[BUILD_COUNT];
+    bool is_written = write_file(source, text, strlen(text));
     for (int i = 0; i < BUILD_COUNT; i++) {
-        char output[512];
+        char output[512], name[32];
         path_in(tools, builds[i].name, output);
-        const char *arguments[MOST_ARGUMENTS] = {tools->phobosc, "-w", source, "-o", output};
-        int count = 5;
-        for (int k = 0; k < 4 && builds[i].options[k]; k++)
+        unlink(output);
+        const char *arguments[MOST_ARGUMENTS] = {tools->phobosc, "-w", "--gpu=none", source, "-o", output};
+        int count = 6;
+        for (int k = 0; k < 3 && builds[i].options[k]; k++)
             arguments[count++] = builds[i].options[k];
-        char name[32];
         snprintf(name, sizeof name, "%s.log", builds[i].name);
-        children[i] = is_used(tools, &builds[i]) ? start(tools, arguments, name, SECONDS_OF_COMPILING) : 0;
+        compilation.children[i] = is_written && is_used(tools, i) ? start(tools, arguments, name, SECONDS_OF_COMPILING) : -1;
     }
+    return compilation;
+}
+
+bool compile_finish(Compilation *compilation, Buffer *log, bool *unsupported) {
+    const Tools *tools = compilation->tools;
     bool done = true;
     for (int i = 0; i < BUILD_COUNT; i++) {
         char name[32];
         snprintf(name, sizeof name, "%s.log", builds[i].name);
-        if (is_used(tools, &builds[i]) && !ended_well(children[i], log, builds[i].name)) {
+        if (is_used(tools, i) && !ended_well(compilation->children[i], log, builds[i].name)) {
             done = false;
             read_log(tools, name, log);
         }
     }
     *unsupported = log->data && strstr(log->data, "not supported yet");
-    return done;
+    if (!done)
+        return false;
+    char program[512];
+    path_in(tools, builds[first_build(tools)].name, program);
+    const char *arguments[] = {program, "--info=json", NULL};
+    return ended_well(start(tools, arguments, "info.json", SECONDS_OF_RUNNING), log, "--info");
 }
 
 /* ---- jobs ---- */
@@ -149,14 +161,45 @@ static void print_scalar(Buffer *job, PhbDType type, Number number) {
         buffer_printf(job, "%" PRIu64, number.integer);
 }
 
-static bool write_job(const Problem *problem, const Setting *setting, const char *path) {
+static bool is_extent(const Signature *signature, const char *dim) {
+    for (int i = 0; i < signature->params.count; i++)
+        for (int axis = 0; axis < signature->params.items[i].type->rank; axis++)
+            if (dim_mentions(signature->params.items[i].type->dims[axis], dim))
+                return true;
+    return false;
+}
+
+static int64_t dim_value(const Problem *problem, const char *name) {
+    int at = 0;
+    while (problem->dims[at].name != name)
+        at++;
+    return problem->dims[at].value;
+}
+
+static void print_search_dims(const Problem *problem, Buffer *job, bool extents, int super) {
+    const Signature *signature = &problem->kernel->signature;
+    int count = 0;
+    for (int i = 0; i < signature->search.count; i++) {
+        const SearchDim *search = &signature->search.items[i];
+        if (is_extent(signature, search->name) == extents && (super == 0 || search->cluster.count > 0))
+            buffer_printf(job, "%s \"%s\": %" PRId64, count++ || extents ? "," : "", search->name, dim_value(problem, search->name) * (super ? super : 1));
+    }
+}
+
+/* `super`: how many leaf tiles make a super-tile along each axis; 0: as the kernel says. */
+static bool write_job(const Problem *problem, const Setting *setting, int super, const char *path) {
     const Signature *signature = &problem->kernel->signature;
     Buffer job = {0};
     buffer_printf(&job, "{ \"kernel\": \"%s\",\n  \"dims\": {", setting->name);
     for (int i = 0; i < signature->symbolic.count; i++)
-        for (int k = 0; k < problem->dim_count; k++)
-            if (problem->dims[k].name == signature->symbolic.items[i])
-                buffer_printf(&job, "%s \"%s\": %" PRId64, i ? "," : "", problem->dims[k].name, problem->dims[k].value);
+        buffer_printf(&job, "%s \"%s\": %" PRId64, i ? "," : "", signature->symbolic.items[i], dim_value(problem, signature->symbolic.items[i]));
+    print_search_dims(problem, &job, true, 0);
+    buffer_puts(&job, " },\n  \"autotune\": {");
+    print_search_dims(problem, &job, false, 0);
+    if (super) {
+        buffer_puts(&job, " },\n  \"cluster\": {");
+        print_search_dims(problem, &job, false, super);
+    }
     buffer_puts(&job, " },\n  \"scalars\": {");
     int count = 0;
     for (int i = 0; i < signature->params.count; i++) {
@@ -239,27 +282,42 @@ static Verdict compare_outputs(const Tools *tools, const Problem *problem, const
     return verdict;
 }
 
-static Verdict run_builds(const Tools *tools, const Problem *problem, const Setting *setting, const Files *files, Files *first, Buffer *log) {
+/* One way to run a kernel. */
+typedef struct Way {
+    int build, pods, super;
+} Way;
+
+static int ways_of(const Tools *tools, const Problem *problem, const Setting *setting, Way ways[8]) {
+    int count = 0, first = first_build(tools);
+    bool has_units = problem->kernel->signature.has_cluster;
+    for (int pods = 1; pods <= 4; pods++)
+        if (pods == 1 || has_units || pods == 2 + (int)(setting->seed % 3))
+            ways[count++] = (Way){first, pods, 0};
+    if (has_units)
+        ways[count++] = (Way){first, 2, 1 + (int)(setting->seed / 3 % 3)};
+    for (int build = first + 1; build < BUILD_COUNT && !tools->only_first; build++)
+        ways[count++] = (Way){build, 1, 0};
+    return count;
+}
+
+static Verdict run_ways(const Tools *tools, const Problem *problem, const Setting *setting, const Files *files, Files *first, Buffer *log) {
+    Way ways[8];
+    int count = ways_of(tools, problem, setting, ways);
     char job[512];
     path_in(tools, "job.json", job);
-    if (!write_tensors(tools, problem, files, false) || !write_job(problem, setting, job))
+    if (!write_tensors(tools, problem, files, false))
         return VERDICT_RUN;
-    bool has_units = problem->kernel->signature.has_cluster;
-    int some_pods = 2 + (int)(setting->seed % 3);
-    for (int i = 0; i < BUILD_COUNT; i++) {
-        if (!is_used(tools, &builds[i]))
-            continue;
-        for (int pods = 1; pods <= (i == 0 ? 4 : 1); pods++) {
-            if (pods > 1 && !has_units && pods != some_pods)
-                continue;
-            char what[64];
-            snprintf(what, sizeof what, "%s --pods=%d", builds[i].name, pods);
-            if (!run_once(tools, problem, files, builds[i].name, pods, job, log))
-                return VERDICT_RUN;
-            Verdict verdict = compare_outputs(tools, problem, files, first, what, log);
-            if (verdict != VERDICT_SAME)
-                return verdict;
+    for (int i = 0; i < count; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "%s --pods=%d%s", builds[ways[i].build].name, ways[i].pods, ways[i].super ? ", other super-tiles" : "");
+        if (!write_job(problem, setting, ways[i].super, job) ||
+            !run_once(tools, problem, files, builds[ways[i].build].name, ways[i].pods, job, log)) {
+            buffer_printf(log, "%s\n", what);
+            return VERDICT_RUN;
         }
+        Verdict verdict = compare_outputs(tools, problem, files, first, what, log);
+        if (verdict != VERDICT_SAME)
+            return verdict;
     }
     return VERDICT_SAME;
 }
@@ -269,7 +327,7 @@ Verdict run_kernel(const Tools *tools, Problem *problem, const Setting *setting,
     Files files = {{0}, {0}}, first = {{0}, {0}};
     for (int i = 0; i < count; i++)
         files.bytes[i] = data_bytes(&problem->tensors[i].value, &files.size[i]);
-    Verdict verdict = interpret(problem) == OUTCOME_DONE ? run_builds(tools, problem, setting, &files, &first, log) : VERDICT_UNDECIDED;
+    Verdict verdict = interpret(problem) == OUTCOME_DONE ? run_ways(tools, problem, setting, &files, &first, log) : VERDICT_UNDECIDED;
     for (int i = 0; i < count; i++) {
         free(files.bytes[i]);
         free(first.bytes[i]);
@@ -289,12 +347,14 @@ Verdict judge(const Tools *tools, const char *text, Buffer *log) {
     if (subject.errors) {
         verdict = subject.is_unsupported ? VERDICT_UNSUPPORTED : VERDICT_INVALID;
         buffer_puts(log, subject.messages);
-    } else if (problem_init(&problem, &subject, &setting)) {
-        if (compile_all(tools, text, log, &unsupported))
-            verdict = run_kernel(tools, &problem, &setting, log);
-        else
+    } else if (subject_kernel(&subject, setting.name)) {
+        Compilation compilation = compile_start(tools, text);
+        if (!compile_finish(&compilation, log, &unsupported)) {
             verdict = unsupported ? VERDICT_UNSUPPORTED : VERDICT_COMPILER;
-        problem_fini(&problem);
+        } else if (problem_init(&problem, tools, &subject, &setting)) {
+            verdict = run_kernel(tools, &problem, &setting, log);
+            problem_fini(&problem);
+        }
     }
     subject_close(&subject);
     return verdict;

@@ -31,11 +31,11 @@ static void edit_expr(Edit *edit, Expr **at) {
             *at = expr->left;
         edit_expr(edit, &expr->left);
         break;
-    case EXPR_BINARY:
+    case EXPR_BINARY: /* a chain `a + b + c` leans to the left: the right side is the greater step */
         if (is_turn(edit))
-            *at = expr->left;
-        else if (is_turn(edit))
             *at = expr->right;
+        else if (is_turn(edit))
+            *at = expr->left;
         edit_expr(edit, &expr->left);
         edit_expr(edit, &expr->right);
         break;
@@ -72,11 +72,12 @@ static void replace_stmt(Edit *edit, Block *block, int at, const Block *inner) {
     *block = result;
 }
 
+/* The last first: what it uses may go then. */
 static void edit_block(Edit *edit, Block *block) {
-    for (int i = 0; i < block->count && !edit->done; i++)
+    for (int i = block->count - 1; i >= 0 && !edit->done; i--)
         if (is_turn(edit))
             remove_stmt(block, i);
-    for (int i = 0; i < block->count && !edit->done; i++) {
+    for (int i = block->count - 1; i >= 0 && !edit->done; i--) {
         Stmt *stmt = block->items[i];
         if (stmt->body.count && is_turn(edit))
             replace_stmt(edit, block, i, &stmt->body);
@@ -130,21 +131,33 @@ static char *edited(const char *text, int turn) {
     return result.data;
 }
 
-char *shrink(const Tools *tools, const char *text, Verdict verdict) {
-    char *best = strdup(text);
-    int turn = 0, attempts = 0;
-    for (char *candidate; attempts < MOST_ATTEMPTS && (candidate = edited(best, turn)) != NULL;) {
+/* One round through all edits; whether any was kept. What an edit leaves is edited further at the same turn. */
+static bool shrink_once(const Tools *tools, char **best, Verdict verdict, int *attempts) {
+    bool changed = false;
+    int turn = 0;
+    for (char *candidate; *attempts < MOST_ATTEMPTS && (candidate = edited(*best, turn)) != NULL;) {
         Buffer log = {0};
-        Verdict found = strcmp(candidate, best) == 0 ? VERDICT_SAME : judge(tools, candidate, &log);
+        Verdict found = strcmp(candidate, *best) == 0 ? VERDICT_SAME : judge(tools, candidate, &log);
         buffer_free(&log);
-        attempts += found != VERDICT_INVALID;
+        *attempts += found != VERDICT_INVALID;
         if (found == verdict) {
-            free(best);
-            best = candidate; /* what was passed over before is tried again in the next round */
+            free(*best);
+            *best = candidate;
+            changed = true;
         } else {
             free(candidate);
             turn++;
         }
     }
+    return changed;
+}
+
+char *shrink(const Tools *tools, const char *text, Verdict verdict) {
+    Tools quick = *tools;
+    quick.only_first = verdict == VERDICT_WRONG; /* which the first executable decides alone */
+    char *best = strdup(text);
+    int attempts = 0;
+    while (shrink_once(&quick, &best, verdict, &attempts))
+        ;
     return best;
 }

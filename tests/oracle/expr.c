@@ -39,16 +39,17 @@ static Slice eval_slice(Interpreter *in, const Expr *expr) {
 }
 
 static void count_edges(Interpreter *in, const Slice *slice, bool is_store) {
-    Edges *edges = in->problem->edges;
-    bool below = false, above = false;
-    for (int axis = 0; axis < slice->rank; axis++) {
-        below |= slice->start[axis] < 0;
-        above |= slice->start[axis] > slice->tensor->extent[axis] - slice->extent[axis];
-    }
-    if (!edges)
+    if (!in->problem->edges)
         return;
-    *(is_store ? &edges->store_below : &edges->load_below) += below;
-    *(is_store ? &edges->store_above : &edges->load_above) += above;
+    int64_t *sides = is_store ? in->problem->edges->store : in->problem->edges->load;
+    for (int axis = 0; axis < slice->rank; axis++) {
+        int64_t start = slice->start[axis], extent = slice->extent[axis], whole = slice->tensor->extent[axis];
+        bool before = start < 0, after = start > whole - extent;
+        if (start <= -extent || start >= whole)
+            sides[EDGE_BEYOND]++;
+        else if (before || after)
+            sides[before && after ? EDGE_BOTH : before ? EDGE_BEFORE : EDGE_AFTER]++;
+    }
 }
 
 /* NULL beyond the tensor's edge. */

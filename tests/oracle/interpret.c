@@ -278,6 +278,11 @@ static bool launch_holds(const Problem *problem, int64_t grid[3]) {
     return true;
 }
 
+bool problem_launches(const Problem *problem) {
+    int64_t grid[3];
+    return launch_holds(problem, grid);
+}
+
 static Outcome run_cta(const Problem *problem, const int64_t grid[3], const int64_t block[3], int64_t *work) {
     Interpreter in = {.problem = problem, .arena = arena_new(), .work = *work};
     for (int axis = 0; axis < 3; axis++) {

@@ -76,9 +76,12 @@ typedef struct DimValue {
     int64_t value;
 } DimValue;
 
-/* How many slices ran over an edge of their tensor. */
+/* Where a slice lies along an axis of its tensor when it is not inside. */
+typedef enum EdgeSide { EDGE_BEFORE, EDGE_AFTER, EDGE_BOTH, EDGE_BEYOND, EDGE_SIDE_COUNT } EdgeSide;
+
+/* How many slices did. */
 typedef struct Edges {
-    int64_t load_below, load_above, store_below, store_above;
+    int64_t load[EDGE_SIDE_COUNT], store[EDGE_SIDE_COUNT];
 } Edges;
 
 typedef struct Problem {
@@ -98,6 +101,8 @@ typedef enum Outcome {
     OUTCOME_REFUSED,   /* the launch is an error: grid counts disagree, @aligned or @require do not hold */
 } Outcome;
 
+/* Whether the launch is none that is refused; the tensors' extents count, their numbers do not. */
+bool problem_launches(const Problem *problem);
 /* Runs every CTA; stores go to problem->tensors. */
 Outcome interpret(const Problem *problem);
 /* The value of a dim expression, and false where it has none. */
