@@ -120,7 +120,7 @@ static int serve(Job *job, const CommandLine *line) {
         .join_timeout_ms = values[OPTION_JOIN_TIMEOUT].given ? (int)values[OPTION_JOIN_TIMEOUT].number : 60000,
         .deadline_ms = values[OPTION_DEADLINE].given ? (int)values[OPTION_DEADLINE].number : 10000,
         .insecure = values[OPTION_INSECURE].given,
-        .leaf = run.plan.leaf,
+        .plan = run.plan,
         .progress = run.progress,
         .log = run.log,
         .keep_staging = run.keep_staging,

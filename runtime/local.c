@@ -31,7 +31,6 @@ typedef struct Local {
     Problem *problem;
     Plan *plan;
     Placement *placement;
-    Model model;
     int threads; /* of each pod */
     DeviceSet devices;
     LocalPod *pods;
@@ -233,19 +232,15 @@ static int64_t pod_memory(const Local *local, Error *error) {
     return least;
 }
 
-/* The busiest pod's time by the model, for comparison with what the run takes. */
-static void predict(Local *local) {
-    NodeSums sums = plan_busiest(local->plan, local->placement, &local->model);
-    local->predicted = node_times(&local->model, &sums).total;
-}
-
 static bool tune(Local *local, const PlanOptions *plan, Error *error) {
-    char *text;
+    Tuned tuned;
+    Model model;
     TuneMachine machine = {&local->devices.items[0], local->pod_count, local->threads};
-    if (!job_tune(local->job, &machine, plan, &local->model, &text, error))
+    if (!job_tune(local->job, &machine, plan, &model, &tuned, error))
         return false;
-    fprintf(stderr, "%s\n", text);
-    free(text);
+    local->predicted = tuned.seconds;
+    fprintf(stderr, "%s\n", tuned.text);
+    free(tuned.text);
     return true;
 }
 
@@ -268,8 +263,6 @@ static bool make_plan(Local *local, int *exit_code, Error *error) {
     if (local->plan == NULL)
         return false;
     local->placement = placement_new(local->problem, plan.placement, local->pod_count);
-    if (plan.autotune != AUTOTUNE_NONE)
-        predict(local);
     return true;
 }
 

@@ -202,7 +202,7 @@ static void take_fastest(Job *job, const TuneMachine *machine, const PlanOptions
     candidate_take(job, &candidates->items[0]);
 }
 
-bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, Model *model, char **text, Error *error) {
+bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, Model *model, Tuned *tuned, Error *error) {
     *model = model_assumed(options);
     measure_files(job, model);
     Candidates candidates;
@@ -217,7 +217,8 @@ bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, 
     }
     if (found && options->autotune == AUTOTUNE_MEASURE)
         take_fastest(job, machine, options, &candidates);
-    *text = found ? candidates_describe(job, &candidates) : NULL;
+    if (found)
+        *tuned = (Tuned){candidates_describe(job, &candidates), candidates.items[0].times.total};
     candidates_free(&candidates);
     return found;
 }

@@ -11,7 +11,12 @@ typedef struct TuneMachine {
     int threads; /* of each pod */
 } TuneMachine;
 
-/* False with the reason where no combination can run; *text, the caller's, says what was found. What cannot be measured is assumed. */
-bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, Model *model, char **text, Error *error);
+typedef struct Tuned {
+    char *text;     /* what was found; the caller's */
+    double seconds; /* that the run will take */
+} Tuned;
+
+/* False with the reason where no combination can run. What cannot be measured is assumed. */
+bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, Model *model, Tuned *tuned, Error *error);
 
 #endif

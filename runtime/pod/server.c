@@ -98,7 +98,8 @@ static bool open_pod(PodServer *server, Error *error) {
     server->problem = problem_bind(server->job, LEAF_MODEL, error);
     if (!server->problem)
         return false;
-    server->plan = plan_make(server->problem, (int64_t)server->agent.config.hello.memory, error);
+    uint64_t memory = server->agent.config.hello.memory, budget = server->welcome->budget;
+    server->plan = plan_make(server->problem, (int64_t)(budget > 0 && budget < memory ? budget : memory), error);
     if (!server->plan)
         return false;
     PodOptions pod = {

@@ -31,9 +31,9 @@ typedef struct Pod {
     uint64_t units;
 } Pod;
 
-/* Units first, first + step, ... that nobody holds yet. */
+/* Of the units that the placement gives a pod, by their number there, those that nobody holds yet. */
 typedef struct Lane {
-    uint64_t first, count, step;
+    uint64_t first, count;
 } Lane;
 
 typedef enum Phase { PHASE_JOINING, PHASE_RUNNING, PHASE_FLUSHING, PHASE_PUBLISHING, PHASE_OVER, PHASE_ENDED } Phase;
@@ -219,6 +219,27 @@ static uint64_t batch_size(const Lane *lane) {
     return size < 1 ? 1 : size > 4096 ? 4096 : size;
 }
 
+/* What a batch says is a range; of a lane's units so many as are one. */
+static UnitRange lane_run(const SchedCore *core, const Lane *lane, uint64_t first, uint64_t most) {
+    return placement_run(core->config.placement, lane - core->lanes, (int64_t)first, (int64_t)most);
+}
+
+static UnitRange take_front(SchedCore *core, Lane *lane, uint64_t most) {
+    UnitRange run = lane_run(core, lane, lane->first, most);
+    lane->first += (uint64_t)run.count;
+    lane->count -= (uint64_t)run.count;
+    return run;
+}
+
+static UnitRange take_back(SchedCore *core, Lane *lane, uint64_t most) {
+    uint64_t end = lane->first + lane->count, first = end - most;
+    UnitRange run;
+    while (run = lane_run(core, lane, first, end - first), first + (uint64_t)run.count < end)
+        first += (uint64_t)run.count;
+    lane->count -= (uint64_t)run.count;
+    return run;
+}
+
 /* A batch for `pod`: from the front of its own lane, else from the back of the longest. False: nothing is left. */
 static bool take_batch(SchedCore *core, uint32_t pod, WireBatch *batch) {
     Lane *lane = pod < core->lane_count && core->lanes[pod].count ? &core->lanes[pod] : NULL;
@@ -228,13 +249,8 @@ static bool take_batch(SchedCore *core, uint32_t pod, WireBatch *batch) {
             lane = &core->lanes[i];
     if (!lane)
         return false;
-    uint64_t count = batch_size(lane);
-    *batch = (WireBatch){.first = lane->first, .count = count, .step = lane->step};
-    lane->count -= count;
-    if (own)
-        lane->first += count * lane->step;
-    else
-        batch->first += lane->count * lane->step;
+    UnitRange run = (own ? take_front : take_back)(core, lane, batch_size(lane));
+    *batch = (WireBatch){.first = (uint64_t)run.first, .count = (uint64_t)run.count, .step = (uint64_t)run.step};
     return true;
 }
 
@@ -262,12 +278,9 @@ static void deal(SchedCore *core, uint64_t now_ms) {
 static void start_running(SchedCore *core, SchedActions *actions) {
     core->phase = PHASE_RUNNING;
     core->lane_count = core->pod_count;
+    placement_deal(core->config.placement, core->lane_count);
     for (uint32_t i = 0; i < core->lane_count; i++)
-        core->lanes[i] = (Lane){
-            .first = i,
-            .step = core->lane_count,
-            .count = i < core->config.units ? (core->config.units - i - 1) / core->lane_count + 1 : 0,
-        };
+        core->lanes[i] = (Lane){0, (uint64_t)placement_count(core->config.placement, i)};
     act_log(actions, "the job begins with %u pod%s", core->lane_count, core->lane_count == 1 ? "" : "s");
     change_all(core);
 }

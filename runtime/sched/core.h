@@ -1,20 +1,22 @@
 /* The scheduler's decisions as a pure state machine: an event and the time in, actions out. No socket, clock, file, thread or global; all memory is
  * taken when it is made. server.c feeds it from ZeroMQ; tests/sim feeds it from virtual time.
  *
- * Units of work are dealt in batches. Each pod that was there at the start owns a lane, units p, p + P, p + 2P, ... by row-major index (the plan's
- * round-robin); who runs out of its own lane, or came late, is given what is not started of the longest one. A batch is done when the pod says that
- * all of it is stored; only a pod's current incarnation is believed. */
+ * Units of work are dealt in batches. Each pod that was there at the start owns a lane, the units that the placement gives it; who runs out of its
+ * own lane, or came late, is given what is not started of the longest one. A batch is done when the pod says that all of it is stored; only a pod's
+ * current incarnation is believed. */
 #ifndef PHOBOS_SCHED_CORE_H
 #define PHOBOS_SCHED_CORE_H
 
 #include "runtime/net/wire.h"
+#include "runtime/sched/sched.h"
 
 typedef struct SchedConfig {
     uint8_t build_id[16];
     uint8_t job_id[16];
     uint32_t epoch;
     uint64_t units;
-    uint32_t nodes; /* begin when so many pods are ready; 0: when none has joined for join_window_ms */
+    Placement *placement; /* for max_pods, of as many units; borrowed */
+    uint32_t nodes;       /* begin when so many pods are ready; 0: when none has joined for join_window_ms */
     uint32_t max_pods;
     uint32_t join_window_ms, join_timeout_ms;
     uint32_t heartbeat_ms, lease_ms, dead_ms;

@@ -84,17 +84,24 @@ static void split_box(Placement *placement, Box box, int64_t first, int64_t node
 
 Placement *placement_new(const Problem *problem, PlacementPolicy policy, int64_t nodes) {
     Placement *placement = new_zeroed(1, sizeof *placement);
-    *placement = (Placement){.problem = problem, .policy = policy, .nodes = nodes};
+    *placement = (Placement){.problem = problem, .policy = policy};
     if (policy == PLACE_BLOCK) {
         int depths = 1;
         for (int64_t n = nodes; n > 1; n = n / 2 + n % 2)
             depths++;
         placement->boxes = new_zeroed((size_t)nodes, sizeof *placement->boxes);
         placement->axes = new_zeroed((size_t)(nodes * depths), 1);
-        Box whole = {{0, 0, 0}, {problem->supers[0], problem->supers[1], problem->supers[2]}};
-        split_box(placement, whole, 0, nodes, 0);
     }
+    placement_deal(placement, nodes);
     return placement;
+}
+
+void placement_deal(Placement *placement, int64_t nodes) {
+    placement->nodes = nodes;
+    if (placement->policy != PLACE_BLOCK)
+        return;
+    const int64_t *supers = placement->problem->supers;
+    split_box(placement, (Box){{0, 0, 0}, {supers[0], supers[1], supers[2]}}, 0, nodes, 0);
 }
 
 void placement_free(Placement *placement) {

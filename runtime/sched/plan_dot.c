@@ -52,42 +52,55 @@ static void print_compute(PlanView *view, int64_t node) {
     fputs(" [color=\"#444444\", penwidth=2];\n", out);
 }
 
-static void print_instruction(PlanView *view, int64_t node, const Instruction *instruction, void *context) {
+static bool is_move(const Instruction *instruction) {
+    return instruction->kind == INSTRUCTION_LOAD || instruction->kind == INSTRUCTION_FETCH || instruction->kind == INSTRUCTION_STORE;
+}
+
+/* What lies in the node's frame. */
+static void print_inside(PlanView *view, int64_t node, const Instruction *instruction, void *context) {
     (void)context;
-    const Problem *problem = view->plan->problem;
     const StepCode *code = &view->code;
     FILE *out = view->out;
-    if (instruction->kind == INSTRUCTION_COMPUTE) {
+    if (instruction->kind == INSTRUCTION_COMPUTE)
         print_compute(view, node);
-        return;
-    }
-    bool store = instruction->kind == INSTRUCTION_STORE;
-    if (!store && instruction->kind != INSTRUCTION_LOAD && instruction->kind != INSTRUCTION_FETCH)
+    if (!is_move(instruction))
         return;
     const TileUse *use = &code->uses[instruction->operand];
+    bool store = instruction->kind == INSTRUCTION_STORE, fetch = instruction->kind == INSTRUCTION_FETCH;
     fputs(store ? "    s" : "    ", out);
     print_tile_name(out, node, instruction->operand, use);
     fprintf(out, " [fillcolor=\"%s\", label=\"%s ", colour_of(instruction->operand), instruction_name(instruction->kind));
-    plan_view_region(out, problem, &code->step, instruction->operand);
-    if (instruction->kind == INSTRUCTION_FETCH)
+    plan_view_region(out, view->plan->problem, &code->step, instruction->operand);
+    if (fetch)
         fprintf(out, "\\nfrom node %" PRId64, view->source);
-    fprintf(out, "\"%s];\n", instruction->kind == INSTRUCTION_FETCH ? ", style=\"filled,dashed\"" : "");
+    fprintf(out, "\"%s];\n", fetch ? ", style=\"filled,dashed\"" : "");
+    if (!store)
+        return;
     fputs("    ", out);
-    if (store) {
-        print_step_name(out, &code->step);
-        fputs(" -> s", out);
-        print_tile_name(out, node, instruction->operand, use);
-        fputs(";\n    s", out);
-        print_tile_name(out, node, instruction->operand, use);
+    print_step_name(out, &code->step);
+    fputs(" -> s", out);
+    print_tile_name(out, node, instruction->operand, use);
+    fputs(";\n", out);
+}
+
+/* Lines to files and to other nodes: outside of the frames, or what they lead to would be drawn inside. */
+static void print_outside(PlanView *view, int64_t node, const Instruction *instruction, void *context) {
+    (void)context;
+    FILE *out = view->out;
+    if (!is_move(instruction))
+        return;
+    const TileUse *use = &view->code.uses[instruction->operand];
+    bool store = instruction->kind == INSTRUCTION_STORE, fetch = instruction->kind == INSTRUCTION_FETCH;
+    if (fetch)
+        fprintf(out, "  memory%" PRId64 " -> ", view->source);
+    else if (!store)
+        fprintf(out, "  in%d -> ", instruction->operand);
+    else
+        fputs("  s", out);
+    print_tile_name(out, node, instruction->operand, use);
+    if (store)
         fprintf(out, " -> out%d", instruction->operand);
-    } else {
-        if (instruction->kind == INSTRUCTION_FETCH)
-            fprintf(out, "memory%" PRId64 " -> ", view->source);
-        else
-            fprintf(out, "in%d -> ", instruction->operand);
-        print_tile_name(out, node, instruction->operand, use);
-    }
-    fprintf(out, " [color=\"#999999\"%s];\n", instruction->kind == INSTRUCTION_FETCH ? ", style=dashed, constraint=false" : "");
+    fprintf(out, " [color=\"#999999\"%s];\n", fetch ? ", style=dashed, constraint=false" : "");
 }
 
 static bool node_is_asked(const PlanView *view) {
@@ -115,8 +128,10 @@ void plan_print_dot(PlanView *view) {
             n, n, sums->units, sums->loaded, sums->fetched, sums->stored, node_times(&view->model, sums).total);
         if (node_is_asked(view))
             fprintf(out, "    memory%" PRId64 " [shape=component, fillcolor=\"#eeeeee\", label=\"tiles of node %" PRId64 "\"];\n", n, n);
-        plan_view_walk(view, n, print_instruction, NULL);
+        plan_view_walk(view, n, print_inside, NULL);
         fputs("  }\n", out);
     }
+    for (int64_t n = 0; n < view->placement->nodes; n++)
+        plan_view_walk(view, n, print_outside, NULL);
     fputs("}\n", out);
 }

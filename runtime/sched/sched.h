@@ -148,6 +148,7 @@ typedef struct Placement {
 } Placement;
 
 Placement *placement_new(const Problem *problem, PlacementPolicy policy, int64_t nodes);
+void placement_deal(Placement *placement, int64_t nodes); /* anew, among no more nodes than it was made for; takes no memory */
 void placement_free(Placement *placement);
 int64_t placement_count(const Placement *placement, int64_t node); /* its units */
 /* Of a node's units those from number `offset` on, as many up to `most` as one range can say; at least one. */

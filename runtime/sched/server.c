@@ -1,11 +1,12 @@
 #include "runtime/sched/server.h"
 #include "runtime/net/proof.h"
 #include "runtime/net/socket.h"
-#include "runtime/task.h"
 #include "runtime/pod/attach.h"
 #include "runtime/progress.h"
 #include "runtime/sched/core.h"
 #include "runtime/sched/sched.h"
+#include "runtime/task.h"
+#include "runtime/tune.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -21,6 +22,8 @@ typedef struct Server {
     Job *job;
     const ServeOptions *options;
     Problem *problem;
+    Placement *placement;
+    double predicted; /* seconds, where super-tiles were chosen by a model */
     Welcome *welcome;
     WireSeen expected[PHB_MAX_PARAMS];
     SchedCore *core;
@@ -29,7 +32,7 @@ typedef struct Server {
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
     Task *reserve, *publish; /* NULL while they do not run */
-    uint64_t junk; /* frames dropped */
+    uint64_t junk;           /* frames dropped */
     Progress progress;
     bool over;
     int exit_code;
@@ -214,14 +217,34 @@ static bool stage(Server *server, Error *error) {
     return true;
 }
 
+/* The model's pods are like this machine, as many as are waited for. */
+static bool tune(Server *server, Error *error) {
+    const PlanOptions *options = &server->options->plan;
+    DeviceChoice device = {&cpu_device, 0};
+    TuneMachine machine = {&device, server->options->nodes > 0 ? server->options->nodes : 1, machine_processors()};
+    Model model;
+    Tuned tuned;
+    if (options->autotune == AUTOTUNE_NONE)
+        return true;
+    if (!job_tune(server->job, &machine, options, &model, &tuned, error))
+        return false;
+    server->predicted = tuned.seconds;
+    fprintf(stderr, "%s\n", tuned.text);
+    free(tuned.text);
+    return true;
+}
+
 static bool open_core(Server *server, Error *error) {
     const ServeOptions *options = server->options;
     const PhbKernel *kernel = server->job->kernel;
     if (!job_describe(server->job, (int)(server->problem->variant - kernel->variants), server->welcome, error))
         return false;
+    server->welcome->budget = (uint64_t)options->plan.memory;
+    server->placement = placement_new(server->problem, options->plan.placement, MAX_PODS);
     SchedConfig config = {
         .epoch = 1,
         .units = (uint64_t)server->problem->units,
+        .placement = server->placement,
         .nodes = (uint32_t)options->nodes,
         .max_pods = MAX_PODS,
         .join_window_ms = (uint32_t)options->join_window_ms,
@@ -264,6 +287,8 @@ static bool open_socket(Server *server, Error *error) {
 
 static void summarise(const Server *server) {
     printf("%s: %" PRId64 " tiles in %.3f s", server->problem->kernel->name, server->problem->units, progress_seconds(&server->progress));
+    if (server->options->plan.autotune != AUTOTUNE_NONE)
+        printf(" (predicted %.3f s)", server->predicted);
     for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++)
         printf("%s pod %s computed %" PRIu64, pod == 0 ? ";" : ",", sched_pod_node(server->core, pod), sched_pod_units(server->core, pod));
     putchar('\n');
@@ -282,6 +307,7 @@ static void close_all(Server *server) {
     socket_context_free(server->context);
     sched_core_free(server->core);
     free(server->actions.items);
+    placement_free(server->placement);
     problem_free(server->problem);
     zmq_msg_close(&server->frame);
     free(server->welcome);
@@ -299,7 +325,8 @@ int sched_serve(Job *job, const ServeOptions *options) {
     zmq_msg_init(&server->frame);
     Error error;
     int exit_code = EXIT_FAILED;
-    server->problem = problem_bind(job, options->leaf, &error);
+    if (tune(server, &error))
+        server->problem = problem_bind(job, options->plan.leaf, &error);
     /* The socket first: where another scheduler listens, nothing is staged. */
     if (server->problem && open_socket(server, &error) && stage(server, &error) && open_core(server, &error)) {
         loop(server);

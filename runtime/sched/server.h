@@ -10,7 +10,7 @@ typedef struct ServeOptions {
     int join_window_ms, join_timeout_ms;
     int deadline_ms; /* a pod not heard for so long is dead */
     bool insecure;
-    LeafChoice leaf;
+    PlanOptions plan; /* memory: of each pod, 0 as much as it has */
     ProgressMode progress;
     LogLevel log;
     bool keep_staging;

@@ -75,6 +75,7 @@ typedef struct Sim {
     uint64_t now_ms, order;
     Happening *heap;
     size_t heap_count, heap_capacity;
+    Problem problem; /* as far as its super-tiles go */
     SchedConfig config;
     SchedCore *core;
     SchedActions actions;
@@ -426,6 +427,15 @@ static const char *run_seed(uint64_t seed, bool verbose) {
         sim->fatal = draw_chance(random, 30); /* as many losses in a row as chance gives: they may look like death */
         sim->drop_run = sim->fatal ? 1 << 30 : 3;
     }
+    uint64_t columns = 1 + draw_below(random, sim->config.units);
+    static const PhbKernel kernel;
+    sim->problem.kernel = &kernel;
+    sim->problem.supers[0] = (int64_t)columns;
+    sim->problem.supers[1] = (int64_t)(sim->config.units / columns);
+    sim->problem.supers[2] = 1;
+    sim->config.units = columns * (sim->config.units / columns);
+    sim->problem.units = (int64_t)sim->config.units;
+    sim->config.placement = placement_new(&sim->problem, draw_chance(random, 50) ? PLACE_BLOCK : PLACE_ROUND_ROBIN, sim->config.max_pods);
     sim->core = sched_core_new(&sim->config, sim->now_ms, seed);
     sim->actions.capacity = sched_actions_capacity(&sim->config);
     sim->actions.items = calloc(sim->actions.capacity, sizeof sim->actions.items[0]);
@@ -462,6 +472,7 @@ static const char *run_seed(uint64_t seed, bool verbose) {
     free(sim->heap);
     free(sim->actions.items);
     sched_core_free(sim->core);
+    placement_free(sim->config.placement);
     free(sim);
     return violation;
 }

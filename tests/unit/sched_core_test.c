@@ -13,6 +13,8 @@ static SchedActions actions;
 static WireMessage message, composed;
 static uint64_t now;
 
+static PlacementPolicy policy;
+
 static void setup(void) {
     memset(&job, 0, sizeof job);
     job.tensors_count = 2;
@@ -37,12 +39,18 @@ static void setup(void) {
         .job = &job,
         .expected = expected,
     };
+    policy = PLACE_ROUND_ROBIN;
     now = 1000;
     core = NULL;
     actions.items = NULL;
 }
 
+static Problem problem; /* one row of super-tiles */
+static const PhbKernel kernel;
+
 static void begin(void) {
+    problem = (Problem){.kernel = &kernel, .supers = {(int64_t)config.units, 1, 1}, .units = (int64_t)config.units};
+    config.placement = placement_new(&problem, policy, config.max_pods);
     core = sched_core_new(&config, now, 1);
     actions.capacity = sched_actions_capacity(&config);
     actions.items = calloc(actions.capacity, sizeof actions.items[0]);
@@ -50,6 +58,7 @@ static void begin(void) {
 }
 
 static void teardown(void) {
+    placement_free(config.placement);
     sched_core_free(core);
     free(actions.items);
 }
@@ -226,7 +235,22 @@ START_TEST(lanes_are_round_robin) {
 }
 END_TEST
 
+START_TEST(lanes_are_blocks) {
+    policy = PLACE_BLOCK;
+    config.nodes = 2;
+    config.units = 100;
+    begin();
+    join_and_prove(1);
+    join_and_prove(2);
+    const SchedState *state = state_for(2);
+    ck_assert_uint_eq(state->batches[0].first, 50);
+    ck_assert_uint_eq(state->batches[0].step, 1);
+    ck_assert_uint_eq(state->batches[1].first, 50 + state->batches[0].count);
+}
+END_TEST
+
 START_TEST(every_unit_is_dealt_once) {
+    policy = _i % 2 ? PLACE_BLOCK : PLACE_ROUND_ROBIN;
     config.nodes = 2;
     config.units = 1 + (uint64_t)_i * 37;
     begin();
@@ -513,6 +537,7 @@ int main(void) {
     tcase_add_test(cases, names_who_came_when_not_enough_did);
     tcase_add_test(cases, says_that_nobody_came);
     tcase_add_test(cases, lanes_are_round_robin);
+    tcase_add_test(cases, lanes_are_blocks);
     tcase_add_loop_test(cases, every_unit_is_dealt_once, 0, 13);
     tcase_add_test(cases, a_late_pod_gets_what_is_not_started);
     tcase_add_test(cases, publishes_after_every_flush_and_ends_well);
