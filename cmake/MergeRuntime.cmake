@@ -9,6 +9,11 @@ add_library(phobos_main OBJECT main.c)
 target_link_libraries(phobos_main PRIVATE phobos_options)
 target_compile_options(phobos_main PRIVATE -fPIC)
 
+# What the code of threads calls stays as well.
+file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/hooks.def hooks REGEX "^HOOK\\(")
+list(TRANSFORM hooks REPLACE "^HOOK\\(([a-z_]+),.*" "-u;\\1")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS hooks.def)
+
 set(archive ${PROJECT_BINARY_DIR}/lib/libphobosrt.a)
 set(merged ${CMAKE_CURRENT_BINARY_DIR}/phobosrt.o)
 set(main_object ${CMAKE_CURRENT_BINARY_DIR}/main.o)
@@ -17,7 +22,7 @@ set(main_object ${CMAKE_CURRENT_BINARY_DIR}/main.o)
 add_custom_command(
     OUTPUT ${archive}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/lib
-    COMMAND ${CMAKE_LINKER} -r -o ${merged} --force-group-allocation --gc-sections -e phb_main
+    COMMAND ${CMAKE_LINKER} -r -o ${merged} --force-group-allocation --gc-sections -e phb_main ${hooks}
             --whole-archive $<TARGET_FILE:phobos_runtime> --no-whole-archive $<TARGET_OBJECTS:phobos_zmq_stubs>
             --start-group ${ZMQ_ARCHIVE} ${SODIUM_ARCHIVE} ${JANSSON_ARCHIVE} ${STDC___ARCHIVE} ${GCC_EH_ARCHIVE} ${GCC_ARCHIVE} --end-group
     COMMAND ${CMAKE_OBJCOPY} --wildcard --weaken-symbol=_Z* ${merged}

@@ -264,7 +264,7 @@ static void make_build_id(const Compilation *c, IrModule *module, uint8_t id[16]
         buffer_printf(&text, " %s", options->levels.items[i]);
     for (int i = 0; i < options->gpus.count; i++)
         buffer_printf(&text, " %s", options->gpus.items[i]);
-    buffer_printf(&text, "%s %d\n", options->gpu_auto ? " auto" : "", options->gpu_variants);
+    buffer_printf(&text, "%s %d%s\n", options->gpu_auto ? " auto" : "", options->gpu_variants, options->simt ? " simt" : "");
     ir_print(&text, module);
     XXH3_state_t *state = XXH3_createState();
     if (!state)
@@ -279,16 +279,9 @@ static void make_build_id(const Compilation *c, IrModule *module, uint8_t id[16]
     buffer_free(&text);
 }
 
-static bool is_single_threaded(Compilation *c, const IrModule *module) {
-    for (int k = 0; k < module->kernels.count; k++)
-        if (ir_has_thread_code(module->kernels.items[k]))
-            diag_error(c->context.diag, module->kernels.items[k]->signature.span, "code generation for thread code is not supported yet");
-    return no_errors(c);
-}
-
 static bool generate_gpu(Compilation *c, ClusterProgram *program) {
     const Options *options = c->options;
-    if (!options->gpus.count && !options->gpu_auto)
+    if (!options->gpus.count && !options->gpu_auto && !options->simt)
         return true;
     select_gpu_variants(&c->context, program, options->gpu_variants);
     for (int k = 0; k < program->kernels.count; k++) {
@@ -312,12 +305,12 @@ static bool generate(Compilation *c, IrModule *module) {
         codegen_print_ptx(&c->context, &c->text, program);
         return true;
     }
-    if (!is_single_threaded(c, module))
-        return false;
     select_cpu_variants(&c->context, program);
     if (!no_errors(c))
         return false;
     optimise_variants(c, program);
+    if (!codegen_threads(&c->context, program, options->simt))
+        return false;
     CodegenOutput output = options->emit == EMIT_LLVM ? CODEGEN_LLVM : options->emit == EMIT_ASM ? CODEGEN_ASM : CODEGEN_OBJECT;
     codegen_program(&c->context, program, &codegen, output, &c->text);
     return no_errors(c);

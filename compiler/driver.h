@@ -62,6 +62,7 @@ typedef struct Options {
     VEC(const char *) gpus;   /* GPU targets, in the order given, */
     bool gpu_auto, gpu_none;  /* and those that suit each kernel; none */
     int gpu_variants;         /* of a leaf; 0: all */
+    bool simt;                /* code for the simulator */
     VEC(Define) defines;
     bool no_cluster;
     bool depfile;                      /* -MD */

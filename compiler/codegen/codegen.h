@@ -18,6 +18,11 @@ typedef enum CodegenOutput { CODEGEN_LLVM, CODEGEN_ASM, CODEGEN_OBJECT } Codegen
 /* Appends the output to `buffer`. Errors (none that a user can cause) abort with file, kernel and pass. */
 void codegen_program(Context *context, const ClusterProgram *program, const CodegenOptions *options, CodegenOutput output, Buffer *buffer);
 
+/* ---- simt/: threads on hosts ---- */
+
+/* Fills in what hosts run as threads: CPU variants' stages with thread code, GPU variants for the simulator. False after an error in the diagnostics. */
+bool codegen_threads(Context *context, ClusterProgram *program, bool simulator);
+
 /* ---- nvptx/: code for GPUs ---- */
 
 typedef struct GpuTargets {

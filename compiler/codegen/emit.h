@@ -139,6 +139,8 @@ typedef struct LeafCode {
     int64_t scratch;
 } LeafCode;
 
+const char *simulator_name(Context *context, const ClusterKernel *kernel, int variant, int stage); /* of a PhbSimtRun, of a GPU variant */
+
 /* Writes `phb_program`. code[k][v] is kernel k's variant v. */
 void emit_program_table(Emitter *e, const ClusterProgram *program, const CodegenOptions *options, LeafCode *const *code);
 

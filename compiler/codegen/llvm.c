@@ -1,6 +1,7 @@
 /* One LLVM module a compilation: leaves and table go in, passes run, text or an object comes out. A leaf is emitted once a CPU level; the level is an
  * attribute of the function, so that one pass run and one target machine serve all. */
 #include "compiler/codegen/host/host.h"
+#include "compiler/codegen/simt/host.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
@@ -93,24 +94,51 @@ void function_set_level(Emitter *e, LLVMValueRef function) {
 
 /* ---- leaves ---- */
 
+/* A stage with thread code. */
+static LLVMValueRef emit_threads(Emitter *e, const LeafVariant *variant, int stage, const char *name, int64_t *scratch) {
+    const IrKernel *threads = variant->threads[stage];
+    int64_t cluster[3];
+    cluster_extents(e->context, &threads->signature, variant->values, cluster);
+    *scratch = PHB_CTA_SCRATCH(threads->shared_bytes, cluster[0] * cluster[1] * cluster[2]);
+    ThreadCode code = simt_code(e, &simt_cpu, threads, arena_printf(e->context->arena, "%s.thread", name));
+    return host_range(e, &code, cluster, name);
+}
+
 static bool emit_variant(Emitter *e, const ClusterKernel *kernel, int number, const CodegenOptions *options, LeafCode *code) {
+    const LeafVariant *variant = &kernel->variants.items[number];
     code->functions = NEW_ARRAY(e->context->arena, LLVMValueRef, kernel->stages.count * options->level_count);
     for (int stage = 0; stage < kernel->stages.count; stage++) {
-        const IrKernel *leaf = kernel->variants.items[number].stages[stage];
-        Plan *plan = plan_leaf(e->context, leaf);
-        if (!plan)
+        const IrKernel *leaf = variant->stages[stage];
+        Plan *plan = variant->threads[stage] ? NULL : plan_leaf(e->context, leaf);
+        if (!variant->threads[stage] && !plan)
             return false;
-        code->scratch = plan->scratch > code->scratch ? plan->scratch : code->scratch;
+        int64_t scratch = plan ? plan->scratch : 0;
         const char *part = kernel->stages.count > 1 ? arena_printf(e->context->arena, ".stage%d", stage) : "";
         for (int i = 0; i < options->level_count; i++) {
             e->level = find_level(e->context, options->levels[i]);
             const char *name = arena_printf(e->context->arena, "%s.%d%s.%s", leaf->signature.name, number, part, options->levels[i]);
-            LLVMValueRef function = host_leaf(e, leaf, plan, name);
+            LLVMValueRef function = plan ? host_leaf(e, leaf, plan, name) : emit_threads(e, variant, stage, name, &scratch);
             function_set_level(e, function);
             code->functions[i * kernel->stages.count + stage] = function;
         }
+        code->scratch = scratch > code->scratch ? scratch : code->scratch;
     }
     return true;
+}
+
+const char *simulator_name(Context *context, const ClusterKernel *kernel, int variant, int stage) {
+    return arena_printf(context->arena, "%s.%d.stage%d.simt", kernel->kernel->signature.name, variant, stage);
+}
+
+/* What the simulator runs, for one level. */
+static void emit_simulator(Emitter *e, const ClusterProgram *program, const char *level) {
+    e->level = find_level(e->context, level);
+    for (int k = 0; k < program->kernels.count; k++) {
+        const ClusterKernel *kernel = program->kernels.items[k];
+        for (int v = 0; v < kernel->gpu_variants.count; v++)
+            for (int s = 0; kernel->gpu_variants.items[v].threads && s < kernel->stages.count; s++)
+                simt_code(e, &simt_simulator, kernel->gpu_variants.items[v].threads[s], simulator_name(e->context, kernel, v, s));
+    }
 }
 
 /* False after an error in the diagnostics. */
@@ -123,6 +151,7 @@ static bool emit_module(Emitter *e, const ClusterProgram *program, const Codegen
             if (!emit_variant(e, kernel, v, options, &code[k][v]))
                 return false;
     }
+    emit_simulator(e, program, options->levels[0]);
     emit_program_table(e, program, options, code);
     return true;
 }

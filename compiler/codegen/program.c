@@ -203,6 +203,15 @@ static LLVMValueRef leaf_checks(Emitter *e, const Signature *signature, int *cou
                     dim_text(e, grid->counts.items[0]), dim_text(e, grid->counts.items[i])));
         }
     }
+    for (int axis = 0; axis < 3; axis++) {
+        const Dim *size = signature->cluster_dims[axis], *zero = dim_int(context->dims, 0);
+        if (!size)
+            continue;
+        const Dim *grid = signature->grid[axis].counts.count ? signature->grid[axis].counts.items[0] : dim_int(context->dims, 1);
+        push_check(e, signature, &checks, dim_op(context->dims, PHB_EXPR_EQ, dim_op(context->dims, PHB_EXPR_MOD, grid, size), zero),
+            arena_printf(context->arena, "@cluster_dims: the launch grid along ctx.block.%c, %s, must be a multiple of %s", "xyz"[axis],
+                dim_text(e, grid), dim_text(e, size)));
+    }
     for (int i = 0; i < signature->aligned.count; i++) {
         const Aligned *aligned = &signature->aligned.items[i];
         const Dim *dim = dim_name(context->dims, aligned->dim);
@@ -238,8 +247,8 @@ static LLVMValueRef variant_record(
         Values functions = {&code->functions[i * kernel->stages.count], kernel->stages.count, kernel->stages.count};
         vec_push(e->context->arena, &levels, RECORD(e, PhbCpuCode, string(e, options->levels[i]), array(e, &functions)));
     }
-    return RECORD(e, PhbVariant, variant_values(e, signature, variant->values), emit_int_const(e, code->scratch), array(e, &levels), int32(e, levels.count),
-        int32(e, 0), null_pointer(e), null_pointer(e));
+    return RECORD(e, PhbVariant, variant_values(e, signature, variant->values), emit_int_const(e, code->scratch), array(e, &levels),
+        int32(e, levels.count), int32(e, 0), null_pointer(e), null_pointer(e));
 }
 
 static LLVMValueRef gpu_record(Emitter *e, const ClusterKernel *kernel, const GpuImage *image) {
@@ -254,12 +263,27 @@ static LLVMValueRef gpu_record(Emitter *e, const ClusterKernel *kernel, const Gp
         emit_int_const(e, image->size), array(e, &stages));
 }
 
-static LLVMValueRef gpu_variant_record(Emitter *e, const ClusterKernel *kernel, const GpuVariant *variant) {
+/* The simulator's code; NULL where the variant has none. */
+static LLVMValueRef simulator_stages(Emitter *e, const ClusterKernel *kernel, int number) {
+    const GpuVariant *variant = &kernel->gpu_variants.items[number];
+    Values stages = {0};
+    for (int s = 0; variant->threads && s < kernel->stages.count; s++) {
+        const char *name = simulator_name(e->context, kernel, number, s);
+        LLVMValueRef run = LLVMGetNamedFunction(e->module, name);
+        const IrKernel *threads = variant->threads[s];
+        vec_push(e->context->arena, &stages,
+            RECORD(e, PhbThreadStage, string(e, threads->signature.name), run, int32(e, threads->threads), int32(e, (int)threads->shared_bytes)));
+    }
+    return array(e, &stages);
+}
+
+static LLVMValueRef gpu_variant_record(Emitter *e, const ClusterKernel *kernel, int number) {
+    const GpuVariant *variant = &kernel->gpu_variants.items[number];
     Values images = {0};
     for (int i = 0; i < variant->images.count; i++)
         vec_push(e->context->arena, &images, gpu_record(e, kernel, &variant->images.items[i]));
     return RECORD(e, PhbVariant, variant_values(e, &kernel->kernel->signature, variant->values), emit_int_const(e, 0), null_pointer(e), int32(e, 0),
-        int32(e, images.count), array(e, &images), null_pointer(e));
+        int32(e, images.count), array(e, &images), simulator_stages(e, kernel, number));
 }
 
 /* ---- how a unit of work runs ---- */
@@ -269,7 +293,8 @@ static LLVMValueRef loops_table(Emitter *e, const ClusterKernel *kernel) {
     Values loops = {0};
     for (int i = 0; i < kernel->loops.count; i++) {
         const ClusterSplit *loop = &kernel->loops.items[i];
-        vec_push(e->context->arena, &loops, RECORD(e, PhbLoop, int32(e, dim_index(signature, loop->dim->name)), expression(e, signature, loop->extent)));
+        vec_push(
+            e->context->arena, &loops, RECORD(e, PhbLoop, int32(e, dim_index(signature, loop->dim->name)), expression(e, signature, loop->extent)));
     }
     return array(e, &loops);
 }
@@ -284,8 +309,7 @@ static LLVMValueRef states_table(Emitter *e, const ClusterKernel *kernel) {
             int axis = k - 2 + rank;
             extents[k] = axis < 0 ? number(e, 1) : expression(e, &kernel->kernel->signature, state->type->dims[axis]);
         }
-        vec_push(e->context->arena, &states,
-            RECORD(e, PhbState, string(e, state->name), int32(e, (int)state->type->scalar), extents[0], extents[1]));
+        vec_push(e->context->arena, &states, RECORD(e, PhbState, string(e, state->name), int32(e, (int)state->type->scalar), extents[0], extents[1]));
     }
     return array(e, &states);
 }
@@ -307,13 +331,15 @@ static LLVMValueRef kernel_record(Emitter *e, const char *file, const ClusterKer
     LLVMValueRef grid[3];
     for (int axis = 0; axis < 3; axis++)
         grid[axis] = grid_record(e, kernel, axis);
-    LLVMValueRef cluster_dims[3] = {int32(e, 1), int32(e, 1), int32(e, 1)};
+    int64_t extents[3];
+    cluster_extents(e->context, signature, kernel->variants.items[0].values, extents);
+    LLVMValueRef cluster_dims[3] = {int32(e, (int)extents[0]), int32(e, (int)extents[1]), int32(e, (int)extents[2])};
     Values variants = {0};
     for (int i = 0; i < kernel->variants.count; i++)
         vec_push(e->context->arena, &variants, variant_record(e, kernel, &kernel->variants.items[i], options, &code[i]));
     for (int i = 0; i < kernel->gpu_variants.count; i++)
-        if (kernel->gpu_variants.items[i].images.count)
-            vec_push(e->context->arena, &variants, gpu_variant_record(e, kernel, &kernel->gpu_variants.items[i]));
+        if (kernel->gpu_variants.items[i].images.count || kernel->gpu_variants.items[i].threads)
+            vec_push(e->context->arena, &variants, gpu_variant_record(e, kernel, i));
     int scalar_count, check_count;
     LLVMValueRef scalars = scalars_table(e, signature, &scalar_count);
     LLVMValueRef checks = leaf_checks(e, signature, &check_count);
@@ -321,8 +347,9 @@ static LLVMValueRef kernel_record(Emitter *e, const char *file, const ClusterKer
     return RECORD(e, PhbKernel, string(e, signature->name), string(e, source), dims_table(e, kernel),
         int32(e, signature->symbolic.count + signature->search.count), tensors_table(e, kernel), int32(e, kernel->tensors.count), scalars,
         int32(e, scalar_count), LLVMConstArray2(LLVMTypeOf(grid[0]), grid, 3), loops_table(e, kernel), int32(e, kernel->loops.count),
-        states_table(e, kernel), int32(e, kernel->states.count), stages_table(e, kernel), int32(e, kernel->stages.count), LLVMConstArray2(e->i32, cluster_dims, 3), null_pointer(e), int32(e, 0), checks, int32(e, check_count),
-        array(e, &variants), int32(e, variants.count));
+        states_table(e, kernel), int32(e, kernel->states.count), stages_table(e, kernel), int32(e, kernel->stages.count),
+        LLVMConstArray2(e->i32, cluster_dims, 3), null_pointer(e), int32(e, 0), checks, int32(e, check_count), array(e, &variants),
+        int32(e, variants.count));
 }
 
 void emit_program_table(Emitter *e, const ClusterProgram *program, const CodegenOptions *options, LeafCode *const *code) {

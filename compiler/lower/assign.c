@@ -25,6 +25,14 @@ bool dim_evaluate(Context *context, const Signature *signature, const Dim *dim, 
     return result && dim_is_int(result, value);
 }
 
+void cluster_extents(Context *context, const Signature *signature, const int64_t *values, int64_t extents[3]) {
+    for (int axis = 0; axis < 3; axis++) {
+        extents[axis] = 1;
+        if (signature->cluster_dims[axis])
+            dim_evaluate(context, signature, signature->cluster_dims[axis], values, &extents[axis]);
+    }
+}
+
 Assignment assignment_first(Context *context, const Signature *signature) {
     int count = signature->search.count;
     Assignment first = {.signature = signature};

@@ -45,6 +45,7 @@ typedef struct ClusterStage {
 typedef struct LeafVariant {
     int64_t *values;
     IrKernel **stages;
+    IrKernel **threads; /* stages with thread code, at the memory level; else NULL. Filled in by code generation */
 } LeafVariant;
 
 /* A stage as a GPU runs it. */
@@ -68,6 +69,7 @@ typedef struct GpuImage {
 typedef struct GpuVariant {
     int64_t *values;
     IrKernel **stages;
+    IrKernel **threads; /* the stages at the memory level, for the simulator; NULL: it has no code */
     VEC(GpuImage) images;
 } GpuVariant;
 
@@ -102,6 +104,9 @@ int values_number(IrBlock *body);
 const Dim *dim_assign(Context *context, const Signature *signature, const Dim *dim, const int64_t *values);
 /* The same as a number: false also where `dim` mentions anything but search dims. */
 bool dim_evaluate(Context *context, const Signature *signature, const Dim *dim, const int64_t *values, int64_t *value);
+
+/* CTAs of a thread-block cluster under `values`; 1, 1, 1 without @cluster_dims. */
+void cluster_extents(Context *context, const Signature *signature, const int64_t *values, int64_t extents[3]);
 
 /* Assignments of the leaf's sets, the last search dim fastest. Dims with varies[i] false, as all are at first, stay at their first value. */
 typedef struct Assignment {

@@ -235,7 +235,7 @@ static void select_kernel(Context *context, ClusterKernel *kernel) {
         diag_error(
             context->diag, signature->span, "no values under @autotune satisfy every @require of '%s' and divide its super-tiles", signature->name);
     for (int i = 0; i < s.best.count; i++) {
-        LeafVariant variant = {s.best.items[i].values, NEW_ARRAY(context->arena, IrKernel *, kernel->stages.count)};
+        LeafVariant variant = {.values = s.best.items[i].values, .stages = NEW_ARRAY(context->arena, IrKernel *, kernel->stages.count)};
         for (int stage = 0; stage < kernel->stages.count; stage++)
             variant.stages[stage] = specialise(context, kernel->stages.items[stage].kernel, variant.values);
         vec_push(context->arena, &kernel->variants, variant);

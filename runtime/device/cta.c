@@ -186,7 +186,8 @@ static void check_same(CtaThread *thread, Meeting *meeting) {
     meeting->arrived++;
 }
 
-static void meet_block(CtaThread *thread) {
+void phb_cta_barrier(PhbSimtThread *code, const char *op, uint64_t site) {
+    CtaThread *thread = enter(code, op, site);
     Cta *cta = thread->cta;
     int threads = cta->runner->setup.threads;
     check_same(thread, &cta->meeting);
@@ -196,20 +197,7 @@ static void meet_block(CtaThread *thread) {
     }
     cta->meeting.arrived = 0;
     cta->barriers++;
-    cta->turn ^= 1;
     release(cta->threads, threads, THREAD_IN_BLOCK, thread);
-}
-
-void phb_cta_barrier(PhbSimtThread *code, const char *op, uint64_t site) {
-    meet_block(enter(code, op, site));
-}
-
-const uint64_t *phb_cta_block(PhbSimtThread *code, const char *op, uint64_t value, uint64_t site) {
-    CtaThread *thread = enter(code, op, site);
-    uint64_t *values = thread->cta->values[thread->cta->turn];
-    values[code->thread] = value;
-    meet_block(thread);
-    return values;
 }
 
 const uint64_t *phb_cta_warp(PhbSimtThread *code, const char *op, uint64_t value, uint64_t site) {
@@ -327,7 +315,6 @@ bool runner_prepare(CtaRunner *runner, const CtaSetup *setup, Error *error) {
         runner->cta = new_zeroed((size_t)ctas, sizeof *runner->cta);
         runner->thread = new_zeroed((size_t)threads, sizeof *runner->thread);
         runner->warps = new_zeroed((size_t)threads, sizeof *runner->warps); /* no CTA has more warps than threads */
-        runner->values = new_zeroed((size_t)threads, 2 * sizeof *runner->values);
     }
     runner->setup = *setup;
     runner->ctas = ctas;
@@ -343,7 +330,6 @@ void runner_fini(CtaRunner *runner) {
     free(runner->cta);
     free(runner->thread);
     free(runner->warps);
-    free(runner->values);
     free(runner->relaxed);
     *runner = (CtaRunner){0};
 }
@@ -351,14 +337,11 @@ void runner_fini(CtaRunner *runner) {
 static void begin_cta(CtaRunner *runner, int rank, int64_t cluster, char *shared) {
     const CtaSetup *setup = &runner->setup;
     int threads = setup->threads, warps = round_to_warps(threads);
-    uint64_t *values = &runner->values[2 * rank * threads];
     Cta *cta = &runner->cta[rank];
     *cta = (Cta){.runner = runner,
         .rank = rank,
         .threads = &runner->thread[rank * threads],
-        .warps = &runner->warps[rank * warps],
-        .values = {values, values + threads},
-        .shared = shared + rank * runner_shared_step(setup->shared)};
+        .warps = &runner->warps[rank * warps], .shared = shared + rank * runner_shared_step(setup->shared)};
     PhbSimtThread code = {.cta = cluster * runner->ctas + rank, .rank = rank, .shared = cta->shared};
     for (int t = 0; t < threads; t++) {
         CtaThread *thread = &cta->threads[t];

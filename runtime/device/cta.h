@@ -54,9 +54,8 @@ struct Cta {
     int rank;
     CtaThread *threads;
     CtaWarp *warps;
-    uint64_t *values[2]; /* one a thread */
     Meeting meeting;
-    int turn, ended;
+    int ended;
     const CtaThread *peer; /* of another CTA: who reached for this one's memory in the latest phase, NULL: nobody */
     uint32_t peer_arrives;
     uint64_t peer_site;
@@ -86,7 +85,6 @@ struct CtaRunner {
     Cta *cta;            /* as many */
     CtaThread *thread;   /* of all of them */
     CtaWarp *warps;
-    uint64_t *values;
     FiberStacks stacks;
     Fiber system;      /* whoever called runner_run */
     CtaThread **ready; /* a ring of ready_mask + 1 */

@@ -57,15 +57,15 @@ void fiber_stacks_close(FiberStacks *stacks) {
 /* ---- switching ---- */
 
 /* Saves what the System V ABI lets a function keep, and goes on where `to` was saved. Kernels leave the control words of x87 and SSE alone. */
-void phb_fiber_swap(void **from, void *to);
-void phb_fiber_start(void);
+void fiber_asm_swap(void **from, void *to);
+void fiber_asm_start(void);
 
 __asm__(".text\n"
         ".p2align 4\n"
-        ".globl phb_fiber_swap\n"
-        ".hidden phb_fiber_swap\n"
-        ".type phb_fiber_swap, @function\n"
-        "phb_fiber_swap:\n"
+        ".globl fiber_asm_swap\n"
+        ".hidden fiber_asm_swap\n"
+        ".type fiber_asm_swap, @function\n"
+        "fiber_asm_swap:\n"
         "    pushq %rbp\n"
         "    pushq %rbx\n"
         "    pushq %r12\n"
@@ -81,18 +81,18 @@ __asm__(".text\n"
         "    popq %rbx\n"
         "    popq %rbp\n"
         "    ret\n"
-        ".size phb_fiber_swap, .-phb_fiber_swap\n"
+        ".size fiber_asm_swap, .-fiber_asm_swap\n"
         ".p2align 4\n"
-        ".globl phb_fiber_start\n"
-        ".hidden phb_fiber_start\n"
-        ".type phb_fiber_start, @function\n"
-        "phb_fiber_start:\n" /* fiber_prepare's frame: r12 is the function, r13 its argument */
+        ".globl fiber_asm_start\n"
+        ".hidden fiber_asm_start\n"
+        ".type fiber_asm_start, @function\n"
+        "fiber_asm_start:\n" /* fiber_prepare's frame: r12 is the function, r13 its argument */
         "    movq %r13, %rdi\n"
         "    callq *%r12\n"
         "    ud2\n"
-        ".size phb_fiber_start, .-phb_fiber_start\n");
+        ".size fiber_asm_start, .-fiber_asm_start\n");
 
-typedef struct Frame { /* as phb_fiber_swap pops it */
+typedef struct Frame { /* as fiber_asm_swap pops it */
     void *r15, *r14, *r13, *r12, *rbx, *rbp, *resume;
     void *end; /* a return address that unwinders stop at */
 } Frame;
@@ -125,11 +125,11 @@ void fiber_prepare(Fiber *fiber, const FiberStacks *stacks, int index, void (*ru
     Start *start = (Start *)(void *)(top - 48);
     fiber_forget(fiber);
     *start = (Start){fiber, run, context};
-    Frame *frame = (Frame *)(void *)(top - 64 - offsetof(Frame, end)); /* so that the stack is aligned to 16 where phb_fiber_start calls */
+    Frame *frame = (Frame *)(void *)(top - 64 - offsetof(Frame, end)); /* so that the stack is aligned to 16 where fiber_asm_start calls */
     memset(frame, 0, sizeof *frame);
     frame->r12 = (void *)(uintptr_t)first_steps;
     frame->r13 = start;
-    frame->resume = (void *)(uintptr_t)phb_fiber_start;
+    frame->resume = (void *)(uintptr_t)fiber_asm_start;
     *fiber = (Fiber){.stack_pointer = frame, .bottom = bottom, .size = FIBER_STACK_BYTES};
 #if WITH_TSAN
     fiber->sanitizer_fiber = __tsan_create_fiber(0);
@@ -166,13 +166,13 @@ static void announce(const Fiber *to, void **fake_stack) {
 
 void fiber_switch(Fiber *from, Fiber *to) {
     announce(to, &from->fake_stack);
-    phb_fiber_swap(&from->stack_pointer, to->stack_pointer);
+    fiber_asm_swap(&from->stack_pointer, to->stack_pointer);
     arrived(from);
 }
 
 _Noreturn void fiber_leave(Fiber *from, Fiber *to) {
     announce(to, NULL);
-    phb_fiber_swap(&from->stack_pointer, to->stack_pointer);
+    fiber_asm_swap(&from->stack_pointer, to->stack_pointer);
     abort();
 }
 

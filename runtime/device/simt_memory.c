@@ -195,6 +195,11 @@ void phb_simt_store(PhbSimtThread *thread, void *address, uint64_t value, int32_
     memcpy(address, &value, (size_t)bytes);
 }
 
+void phb_simt_outside(PhbSimtThread *code, uint64_t site) {
+    CtaThread *thread = (CtaThread *)code;
+    thread_trap(thread, site, "thread %d of CTA %d: a subscript lies outside of the shared array", (int)code->thread, thread->cta->rank);
+}
+
 void phb_simt_atomic(PhbSimtThread *thread, void *address, int32_t bytes, int32_t tensor, uint64_t site) {
     access_memory(thread, address, bytes, ACCESS_ATOMIC, tensor, site);
 }

@@ -13,15 +13,6 @@ static const char *entry_name(Context *context, const ClusterKernel *kernel, int
     return arena_printf(context->arena, "%s_v%d_s%d", name, variant, stage);
 }
 
-/* CTAs of a thread-block cluster; 1, 1, 1 without. */
-static void cluster_dims(Context *context, const Signature *signature, const int64_t *values, int64_t dims[3]) {
-    for (int axis = 0; axis < 3; axis++) {
-        dims[axis] = 1;
-        if (signature->cluster_dims[axis])
-            dim_evaluate(context, signature, signature->cluster_dims[axis], values, &dims[axis]);
-    }
-}
-
 /* NULL with the reason where the target cannot run it. */
 static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int number, const NvptxTarget *target, int optimise, const char *file,
     const char **why) {
@@ -128,7 +119,7 @@ static void print_image(Context *context, Buffer *buffer, const ClusterKernel *k
     print_list(buffer, "scalars", signature, false);
     print_dims(buffer, signature, variant->values);
     int64_t dims[3];
-    cluster_dims(context, signature, variant->values, dims);
+    cluster_extents(context, signature, variant->values, dims);
     buffer_printf(buffer, ", \"cluster\": [%lld, %lld, %lld], \"stages\": [", (long long)dims[0], (long long)dims[1], (long long)dims[2]);
     for (int s = 0; s < kernel->stages.count; s++)
         buffer_printf(buffer, "%s{\"entry\": \"%s\", \"threads\": %d, \"shared\": %lld}", s ? ", " : "", image->stages[s].entry, image->stages[s].threads,

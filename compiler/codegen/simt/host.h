@@ -1,0 +1,54 @@
+/* Threads on a host: the targets of the CPU device and of the simulator, and what their stages look like from outside. */
+#ifndef PHOBOS_CODEGEN_SIMT_HOST_H
+#define PHOBOS_CODEGEN_SIMT_HOST_H
+
+#include "compiler/codegen/simt/simt.h"
+
+/* ---- host_call.c ---- */
+
+typedef enum HostHook {
+#define HOOK(name, result, parameters) HOST_##name,
+#include "runtime/hooks.def"
+#undef HOOK
+    HOOK_COUNT
+} HostHook;
+
+LLVMValueRef host_call(Emitter *e, HostHook hook, LLVMValueRef *arguments, unsigned count);
+
+/* ---- host_memory.c ---- */
+
+LLVMValueRef host_load(Simt *s, const SimtAccess *access);
+void host_store(Simt *s, const SimtAccess *access, LLVMValueRef value);
+LLVMValueRef host_atomic(Simt *s, OpKind kind, PhbDType dtype, const SimtAccess *access, LLVMValueRef compare, LLVMValueRef value);
+
+/* ---- host_target.c ---- */
+
+/* What the targets keep of a thread under construction. */
+typedef struct HostThread {
+    LLVMValueRef shared; /* of its CTA */
+    bool waits;          /* it calls what may wait for other threads */
+} HostThread;
+
+#define HOST_WAITS "waits" /* an attribute of functions that call what may wait for other threads */
+
+extern const SimtTarget simt_cpu, simt_simulator;
+
+LLVMValueRef host_site(Simt *s, Span span);
+/* For the call of something that waits. */
+LLVMValueRef host_wait(Simt *s, HostHook hook, LLVMValueRef *arguments, unsigned count);
+
+/* ---- host_variants.c, host_range.c ---- */
+
+/* The code of a stage's threads. */
+typedef struct ThreadCode {
+    LLVMValueRef run; /* a PhbSimtRun */
+    const char *name; /* of its kernel */
+    int threads;
+    int64_t shared;
+    bool waits;
+} ThreadCode;
+
+ThreadCode simt_code(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name);
+/* Function `name`, a PhbCtaRange. */
+LLVMValueRef host_range(Emitter *e, const ThreadCode *code, const int64_t cluster[3], const char *name);
+#endif

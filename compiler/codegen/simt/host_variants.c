@@ -1,0 +1,81 @@
+/* What hosts run as threads: stages with thread code on the CPU device and, for the simulator, what a GPU would run. Brings copies of them to the
+ * memory level; the variants' own stages stay as they are. */
+#include "compiler/codegen/simt/host.h"
+#include "compiler/layout/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* NULL where one of the stages cannot run: *why says so. */
+static IrKernel **lay_out(
+    Context *context, const ClusterKernel *kernel, IrKernel *const *stages, const int64_t *values, bool only_thread_code, const char **why) {
+    LayoutLimits limits = {simt_cpu.shared_limit, simt_cpu.register_limit};
+    IrKernel **threads = NEW_ARRAY(context->arena, IrKernel *, kernel->stages.count);
+    for (int s = 0; s < kernel->stages.count; s++) {
+        if (only_thread_code && !ir_has_thread_code(stages[s]))
+            continue;
+        threads[s] = specialise(context, stages[s], values);
+        if (!layout_kernel(context, threads[s], &limits, why))
+            return NULL;
+        const IrOp *at;
+        const char *broken = ir_verify_kernel(context, threads[s], &at);
+        if (broken) {
+            fprintf(stderr, "phobosc: internal error in layout of '%s': %s\n", threads[s]->signature.name, broken);
+            abort();
+        }
+    }
+    return threads;
+}
+
+static bool refuse(Context *context, const ClusterKernel *kernel, const char *where, const char *why) {
+    diag_error(context->diag, kernel->kernel->signature.span, "'%s' cannot run as threads %s: %s", kernel->kernel->signature.name, where, why);
+    return false;
+}
+
+/* The program's table has one size of clusters a kernel. */
+static bool has_one_cluster(Context *context, const ClusterKernel *kernel, const int64_t *values) {
+    const Signature *signature = &kernel->kernel->signature;
+    int64_t first[3], dims[3];
+    cluster_extents(context, signature, kernel->variants.items[0].values, first);
+    cluster_extents(context, signature, values, dims);
+    if (memcmp(first, dims, sizeof dims) == 0)
+        return true;
+    diag_error(context->diag, signature->span, "the @cluster_dims of '%s' are not the same in all its variants; -D gives a search dim one value",
+        signature->name);
+    return false;
+}
+
+static bool lay_out_kernel(Context *context, ClusterKernel *kernel, bool simulator) {
+    const char *why = "no variant is legal";
+    bool some = false;
+    for (int v = 0; v < kernel->variants.count; v++) {
+        LeafVariant *variant = &kernel->variants.items[v];
+        if (!has_one_cluster(context, kernel, variant->values))
+            return false;
+        variant->threads = lay_out(context, kernel, variant->stages, variant->values, true, &why);
+        if (!variant->threads)
+            return refuse(context, kernel, "on the CPU", why);
+    }
+    for (int v = 0; simulator && v < kernel->gpu_variants.count; v++) {
+        GpuVariant *variant = &kernel->gpu_variants.items[v];
+        if (!has_one_cluster(context, kernel, variant->values))
+            return false;
+        variant->threads = lay_out(context, kernel, variant->stages, variant->values, false, &why);
+        some |= variant->threads != NULL;
+    }
+    return some || !simulator || refuse(context, kernel, "in the simulator", why);
+}
+
+bool codegen_threads(Context *context, ClusterProgram *program, bool simulator) {
+    bool fine = true;
+    for (int k = 0; k < program->kernels.count; k++)
+        fine &= lay_out_kernel(context, program->kernels.items[k], simulator);
+    return fine;
+}
+
+ThreadCode simt_code(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name) {
+    ThreadCode code = {.name = kernel->signature.name, .threads = kernel->threads, .shared = kernel->shared_bytes};
+    code.run = simt_leaf(e, target, kernel, name);
+    code.waits = LLVMGetStringAttributeAtIndex(code.run, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, HOST_WAITS, sizeof HOST_WAITS - 1) != NULL;
+    return code;
+}
