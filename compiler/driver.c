@@ -217,7 +217,7 @@ static ClusterProgram *split(Compilation *c, IrModule *module) {
 
 /* The leaves of `module` as a GPU would run them, each in its first variant. False after errors in the diagnostics. */
 static bool lay_out(Compilation *c, IrModule *module, IrModule *leaves) {
-    static const LayoutLimits limits = {.shared_bytes = 227 << 10, .registers = 255}; /* of sm_90 */
+    static const LayoutLimits limits = {.shared_bytes = 227 << 10, .registers = 255, .tensor_cores = true}; /* of sm_90 */
     ClusterProgram *program = split(c, module);
     if (!program)
         return false;

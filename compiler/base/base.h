@@ -175,6 +175,10 @@ Layout layout_swap(const Layout *layout);            /* of the transposed tile *
 bool layout_blocked(int64_t rows, int64_t columns, int fast, int64_t vector, bool warps_across, int warp_bits, Layout *layout);
 /* For products: `width` columns a thread, lanes 4 x 8, warps and further registers about square. */
 bool layout_outer(int64_t rows, int64_t columns, int64_t width, int warp_bits, Layout *layout);
+/* The accumulator of a warp's 16 x 8 matrix instruction, repeated: rows and columns a warp about square, or, `by_rows`, whole rows a warp. False as above, and
+ * where the tile has less than 16 rows or 8 columns. A first factor of such a product may have it, too, 16 columns a step. */
+bool layout_mma(int64_t rows, int64_t columns, bool by_rows, int warp_bits, Layout *layout);
+bool layout_is_mma(const Layout *layout);
 void layout_print(Buffer *buffer, const Layout *layout); /* "<c1 c2, c4 c8 r1 r2 0, r4 r8>": registers, lanes, warps */
 
 /* ---- type.c: types, interned; compared by pointer ---- */

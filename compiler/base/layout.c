@@ -150,6 +150,42 @@ bool layout_outer(int64_t rows, int64_t columns, int64_t width, int warp_bits, L
     return true;
 }
 
+static const LayoutBasis mma_registers[] = {{{0, 1}}, {{8, 0}}}, mma_lanes[LAYOUT_LANES] = {{{0, 2}}, {{0, 4}}, {{1, 0}}, {{2, 0}}, {{4, 0}}};
+
+bool layout_mma(int64_t rows, int64_t columns, bool by_rows, int warp_bits, Layout *layout) {
+    enum { ROW_BITS = 4, COLUMN_BITS = 3, REGISTERS = 2 };
+    Dealer dealer = {.bits = {layout_log2(rows), layout_log2(columns)}, .used = {ROW_BITS, COLUMN_BITS}};
+    *layout = (Layout){.warps = warp_bits};
+    if (dealer.bits[0] < ROW_BITS || dealer.bits[1] < COLUMN_BITS)
+        return false;
+    int rest = bits_left(&dealer) - warp_bits;
+    layout->registers = REGISTERS + (rest > 0 ? rest : 0);
+    if (layout->registers > LAYOUT_REGISTERS)
+        return false;
+    memcpy(layout->bases, mma_registers, sizeof mma_registers);
+    memcpy(layout->bases + layout->registers, mma_lanes, sizeof mma_lanes);
+    /* Warps take the high bits: a warp's blocks are neighbours. */
+    LayoutBasis warps[LAYOUT_WARPS] = {{{0, 0}}};
+    for (int i = 0; i < warp_bits; i++) {
+        int axis = by_rows || dealer.bits[0] >= dealer.bits[1] ? 0 : 1;
+        if (!has_bits(&dealer, axis))
+            axis = !axis;
+        if (has_bits(&dealer, axis))
+            warps[i].at[axis] = 1 << --dealer.bits[axis];
+    }
+    memcpy(layout->bases + layout->registers + LAYOUT_LANES, warps, sizeof *warps * (size_t)warp_bits);
+    dealer.next = layout->bases + REGISTERS;
+    while (bits_left(&dealer))
+        deal(&dealer, 1);
+    return true;
+}
+
+bool layout_is_mma(const Layout *layout) {
+    size_t registers = sizeof mma_registers / sizeof *mma_registers;
+    return layout->registers >= (int)registers && memcmp(layout->bases, mma_registers, sizeof mma_registers) == 0 &&
+           memcmp(layout_lanes(layout), mma_lanes, sizeof mma_lanes) == 0;
+}
+
 /* ---- text ---- */
 
 static void print_basis(Buffer *buffer, const LayoutBasis *basis) {

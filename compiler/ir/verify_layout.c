@@ -80,11 +80,25 @@ static bool check_stage(Verifier *v, const Type *from, const Type *to) {
     return fits || verify_broken(v, "a '%s' is not staged as a '%s'", verify_type_text(v, from), verify_type_text(v, to));
 }
 
+static bool check_mma(Verifier *v, const IrOp *op, const Type *result) {
+    const Type *a = op->operands.items[0]->type;
+    if (!layout_is_mma(result->layout))
+        return verify_broken(v, "'%s' is not laid out as matrix instructions have it", verify_type_text(v, result));
+    if (a->kind != TYPE_TILE)
+        return true;
+    for (int bit = 0; bit < a->layout->warps; bit++)
+        if (layout_warps(a->layout)[bit].at[1])
+            return verify_broken(v, "the first factor, '%s', has no whole rows in a warp", verify_type_text(v, a));
+    Layout rows[2] = {layout_slice(a->layout, 1), layout_slice(result->layout, 1)};
+    return (layout_is_mma(a->layout) && layout_same(&rows[0], &rows[1])) ||
+           verify_broken(v, "the first factor, '%s', has other rows than the accumulator", verify_type_text(v, a));
+}
+
 bool verify_layouts(Verifier *v, const IrOp *op) {
     const Type *from = op->operands.count ? op->operands.items[0]->type : NULL, *to = op->results.count ? op->results.items[0]->type : NULL;
     Layout swapped;
     if (!v->threads)
-        return (op->kind != OP_CONVERT_LAYOUT && op->kind != OP_STAGE) ||
+        return (op->kind != OP_CONVERT_LAYOUT && op->kind != OP_STAGE && op->kind != OP_MMA && op->kind != OP_MMA_T) ||
                verify_broken(v, "'%s' stands before the memory level", op_info[op->kind].text);
     if (op->shared_at < 0 || op->shared_bytes < 0 || op->shared_at + op->shared_bytes > v->shared_bytes)
         return verify_broken(v, "it takes bytes of shared memory beyond the kernel's %lld", (long long)v->shared_bytes);
@@ -99,6 +113,9 @@ bool verify_layouts(Verifier *v, const IrOp *op) {
     case OP_TRANSPOSE:
         swapped = layout_swap(from->layout);
         return check_layout(v, to, &swapped, "the operand, transposed");
+    case OP_MMA:
+    case OP_MMA_T:
+        return check_mma(v, op, to);
     default:
         return !(op_info[op->kind].traits & TRAIT_REDUCES) || check_reduction(v, op, from, to);
     }

@@ -216,14 +216,15 @@ static bool dot_takes(PhbDType operand, PhbDType result) {
 static bool check_dot(Verifier *v, const IrOp *op) {
     const Type *a = operand_type(op, 0), *b = operand_type(op, 1), *result = result_type(op);
     for (int i = 0; i < 3; i++) {
-        bool is_staged = v->threads && i < 2;
+        bool is_mma = op->kind == OP_MMA || op->kind == OP_MMA_T;
+        bool is_staged = v->threads && i < 2 && !(is_mma && i == 0 && operand_type(op, 0)->kind == TYPE_TILE);
         if (operand_type(op, i)->kind != (is_staged ? TYPE_SHARED : TYPE_TILE) || operand_type(op, i)->rank != 2)
             return verify_broken(
                 v, "expected %s of rank 2, found '%s'", is_staged ? "a staged tile" : "tiles", verify_type_text(v, operand_type(op, i)));
     }
     if (!check_one_type(v, operand_type(op, 2), result, "accumulator and result"))
         return false;
-    int k = op->kind == OP_DOT_T;
+    int k = op->kind == OP_DOT_T || op->kind == OP_MMA_T;
     if (!verify_same_extent(v, a->dims[1], b->dims[k]) || !verify_same_extent(v, a->dims[0], result->dims[0]) ||
         !verify_same_extent(v, b->dims[!k], result->dims[1]))
         return verify_broken(v, "'%s' and '%s' do not contract to '%s'", verify_type_text(v, a), verify_type_text(v, b), verify_type_text(v, result));
@@ -310,6 +311,8 @@ static bool check_kind(Verifier *v, const IrOp *op) {
         return check_cumsum(v, op);
     case OP_DOT:
     case OP_DOT_T:
+    case OP_MMA:
+    case OP_MMA_T:
         return check_dot(v, op);
     default:
         return true;
@@ -330,7 +333,7 @@ bool verify_op(Verifier *v, const IrOp *op) {
         return op->dim ? verify_dim(v, op->dim, SCOPE_LEAF) && check_result_i64(v, op) : verify_broken(v, "the dim is missing");
     if (op->kind == OP_REMOTE)
         return check_remote(v, op);
-    bool is_dot = op->kind == OP_DOT || op->kind == OP_DOT_T;
+    bool is_dot = op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T;
     for (int i = is_dot ? 2 : 0; i < op->operands.count; i++)
         if (!verify_value_type(v, operand_type(op, i)))
             return false;

@@ -1,12 +1,14 @@
 /* Puts layouts into types. Requires a specialised kernel with its number of threads. Preserves what it computes; afterwards
  *  - every tile's type has a layout, and ops that are element-wise, or carry values, have one layout for all;
  *  - a broadcast's operand, a reduction's result and a transpose's result have the layout that follows from the other side's;
- *  - both factors of a product are `shared` values, which `stage` makes of tiles where the tile is defined, so that loops need not do it again. */
+ *  - factors of a product are `shared` values, but for a first one that is laid out as matrix instructions take it, which `stage` makes of tiles
+ * where the tile is defined, so that loops need not do it again. */
 #include "compiler/layout/layout.h"
 
 typedef struct Assigner {
     Context *context;
     IrKernel *kernel;
+    bool tensor_cores;
     const Layout **layouts; /* by IrValue.id, as chosen; values made later have ids beyond */
 } Assigner;
 
@@ -117,6 +119,46 @@ static void stage_operand(Assigner *a, IrOp *op, int index) {
     op->operands.items[index] = stage->results.items[0];
 }
 
+/* Whether the first factor can stay in registers: laid out as the accumulator of another product, whole rows a warp and the same ones. */
+static bool is_fragment(const IrOp *dot) {
+    const Layout *factor = dot->operands.items[0]->type->layout, *result = dot->results.items[0]->type->layout;
+    enum { SECOND_HALF = 8 }; /* columns of a step's second half are in the next register bit */
+    if (dtype_bits(dot->operands.items[0]->type->scalar) != 16 || !layout_is_mma(factor) || factor->registers < 3)
+        return false;
+    if (factor->bases[2].at[0] != 0 || factor->bases[2].at[1] != SECOND_HALF)
+        return false;
+    for (int bit = 0; bit < factor->warps; bit++)
+        if (layout_warps(factor)[bit].at[1])
+            return false;
+    Layout rows[2] = {layout_slice(factor, 1), layout_slice(result, 1)};
+    return layout_same(&rows[0], &rows[1]);
+}
+
+/* Matrix instructions want the second factor's elements along k in pairs; bytes lie like that only where the factor is transposed. */
+static void turn_factor(Assigner *a, IrOp *op) {
+    IrValue *tile = op->operands.items[1];
+    const Dim *dims[2] = {tile->type->dims[1], tile->type->dims[0]};
+    Layout swapped = layout_swap(tile->type->layout);
+    const Type *type = type_laid_out(a->context->types, type_shaped(a->context->types, TYPE_TILE, tile->type->scalar, 2, dims), &swapped);
+    IrOp *turned = make_op(a, OP_TRANSPOSE, op->span, type, tile);
+    ir_insert_before(ancestor_in(tile->def ? tile->def->parent : tile->block, op), turned);
+    op->operands.items[1] = turned->results.items[0];
+}
+
+static void assign_product(Assigner *a, IrOp *op) {
+    bool is_mma = a->tensor_cores && layout_mma_step(op) && layout_is_mma(op->results.items[0]->type->layout);
+    bool is_turned = op->kind == OP_DOT_T;
+    if (is_mma && !is_turned && dtype_bits(op->operands.items[1]->type->scalar) == 8) {
+        turn_factor(a, op);
+        is_turned = true;
+    }
+    if (!is_mma || !is_fragment(op))
+        stage_operand(a, op, 0);
+    stage_operand(a, op, 1);
+    if (is_mma)
+        op->kind = is_turned ? OP_MMA_T : OP_MMA;
+}
+
 static void assign_block(Assigner *a, IrBlock *block);
 
 static void assign_op(Assigner *a, IrOp *op) {
@@ -134,8 +176,7 @@ static void assign_op(Assigner *a, IrOp *op) {
         return;
     case OP_DOT:
     case OP_DOT_T:
-        stage_operand(a, op, 0);
-        stage_operand(a, op, 1);
+        assign_product(a, op);
         return;
     default:
         if (op_info[op->kind].traits & TRAIT_REDUCES)
@@ -152,10 +193,10 @@ static void assign_block(Assigner *a, IrBlock *block) {
     }
 }
 
-bool layout_assign(Context *context, IrKernel *kernel, const char **why) {
-    Assigner assigner = {.context = context, .kernel = kernel};
+bool layout_assign(Context *context, IrKernel *kernel, bool tensor_cores, const char **why) {
+    Assigner assigner = {.context = context, .kernel = kernel, .tensor_cores = tensor_cores};
     assigner.layouts = NEW_ARRAY(context->arena, const Layout *, ir_number(kernel) + 1);
-    if (!layout_choose(context, kernel, assigner.layouts, why))
+    if (!layout_choose(context, kernel, tensor_cores, assigner.layouts, why))
         return false;
     lay_out_block(&assigner, kernel->body);
     assign_block(&assigner, kernel->body);

@@ -55,9 +55,10 @@ static void add_touches(const Walk *w, const IrOp *op, Touches *touches) {
         add_memory(w, op, touches);
     if (op->kind == OP_STAGE || has_scratch(op))
         add_scratch(w, op, true, touches);
-    if (op->kind == OP_DOT || op->kind == OP_DOT_T)
+    if (op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T)
         for (int i = 0; i < 2; i++)
-            add_scratch(w, op->operands.items[i]->def, false, touches);
+            if (op->operands.items[i]->type->kind == TYPE_SHARED)
+                add_scratch(w, op->operands.items[i]->def, false, touches);
 }
 
 static void add_inner(const Walk *w, const IrOp *op, Touches *touches) {

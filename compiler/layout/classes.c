@@ -10,6 +10,7 @@ typedef struct Class {
     int parent; /* itself: stands for its class */
     int64_t rows, columns;
     bool is_tile, is_product, is_accessed, is_reduced[2];
+    bool no_mma;    /* a product of it that matrix instructions cannot do */
     int fast;       /* the axis along which memory runs */
     int64_t vector; /* elements of 16 bytes of the narrowest tensor that it is loaded from or stored to */
     const Layout *layout;
@@ -26,6 +27,7 @@ typedef struct Chooser {
     const IrKernel *kernel;
     Class *classes; /* by IrValue.id */
     int count, warp_bits;
+    bool tensor_cores, chained;
     VEC(Tie) ties;
 } Chooser;
 
@@ -48,6 +50,7 @@ static void unite(Chooser *c, const IrValue *a, const IrValue *b) {
         return;
     y->parent = x->parent;
     x->is_product |= y->is_product;
+    x->no_mma |= y->no_mma;
     if (y->is_accessed) {
         x->fast = x->is_accessed ? x->fast : y->fast;
         x->vector = y->vector > x->vector ? y->vector : x->vector;
@@ -150,6 +153,7 @@ static void note_op(Chooser *c, const IrOp *op) {
     case OP_DOT_T:
         unite(c, op->results.items[0], op->operands.items[2]);
         class_of(c, op->results.items[0])->is_product = true;
+        class_of(c, op->results.items[0])->no_mma |= !layout_mma_step(op);
         return;
     default:
         break;
@@ -202,7 +206,9 @@ static const Layout *keep(Chooser *c, const Layout *layout) {
 static bool give(Chooser *c, Class *class) {
     Layout layout;
     bool fits;
-    if (class->is_product) {
+    if (class->is_product && c->tensor_cores && !class->no_mma && layout_mma(class->rows, class->columns, c->chained, c->warp_bits, &layout)) {
+        fits = true;
+    } else if (class->is_product) {
         fits = layout_outer(class->rows, class->columns, 4, c->warp_bits, &layout);
     } else {
         int64_t elements = ((int64_t)1 << (layout_log2(class->rows) + layout_log2(class->columns))) >> (LAYOUT_LANES + c->warp_bits);
@@ -216,8 +222,8 @@ static bool give(Chooser *c, Class *class) {
     return fits;
 }
 
-/* A transposed tile that memory holds, too: under the transpose of the other's layout neighbouring threads would touch rows far apart, each an element
- * wide. It chooses for itself, and is converted. */
+/* A transposed tile that memory holds, too: under the transpose of the other's layout neighbouring threads would touch rows far apart, each an
+ * element wide. It chooses for itself, and is converted. */
 static bool walks_across(const Class *class, const Class *source, const Tie *entry) {
     return entry->swaps && class->is_accessed && source->is_accessed && class->fast == source->fast && class->rows > 1 && class->columns > 1;
 }
@@ -260,9 +266,10 @@ static Class *next_class(Chooser *c, int round) {
     return best;
 }
 
-bool layout_choose(Context *context, const IrKernel *kernel, const Layout **layouts, const char **why) {
+bool layout_choose(Context *context, const IrKernel *kernel, bool tensor_cores, const Layout **layouts, const char **why) {
     enum { ROUNDS = 4 };
-    Chooser chooser = {.context = context, .kernel = kernel}, *c = &chooser;
+    Chooser chooser = {.context = context, .kernel = kernel, .tensor_cores = tensor_cores}, *c = &chooser;
+    c->chained = tensor_cores && layout_mma_use(context, (IrKernel *)kernel).chained;
     while (2 << c->warp_bits <= kernel->threads / 32)
         c->warp_bits++;
     c->count = ir_number((IrKernel *)kernel);

@@ -4,9 +4,11 @@
 enum {
     THREADS_OF_THREAD_CODE = 256, /* without @launch: LANGUAGE.md 8 */
     MOST_THREADS = 1024,
-    USUAL_THREADS = 256, /* of tile code that does not need more */
-    FEW_REGISTERS = 8,   /* elements of the largest tile a thread, where there are enough for that many threads */
-    MANY_REGISTERS = 64, /* beyond which more threads are better */
+    USUAL_THREADS = 256,         /* of tile code that does not need more */
+    FEW_REGISTERS = 8,           /* elements of the largest tile a thread, where there are enough for that many threads */
+    MANY_REGISTERS = 64,         /* beyond which more threads are better */
+    ACCUMULATOR_REGISTERS = 128, /* of a product by matrix instructions, whose operands are read less often the more there are */
+    LEAST_OF_PRODUCTS = 128,
 };
 
 static int64_t largest_tile(const IrBlock *block) {
@@ -25,12 +27,25 @@ static int64_t largest_tile(const IrBlock *block) {
     return largest;
 }
 
-static int choose_threads(const IrKernel *kernel) {
+/* As many as the registers of the largest accumulator need; where products are chained, a warp for every 16 rows, so that each has whole ones. */
+static int64_t threads_of_products(const MmaUse *use) {
+    int64_t threads = LEAST_OF_PRODUCTS;
+    if (use->chained)
+        return use->rows / 16 * 32 < USUAL_THREADS ? use->rows / 16 * 32 : USUAL_THREADS;
+    while (threads < USUAL_THREADS && use->elements / threads > ACCUMULATOR_REGISTERS)
+        threads *= 2;
+    return threads;
+}
+
+static int choose_threads(Context *context, IrKernel *kernel, const LayoutLimits *limits) {
     int64_t elements = largest_tile(kernel->body), threads = 32;
+    MmaUse use = limits->tensor_cores ? layout_mma_use(context, kernel) : (MmaUse){0};
     if (kernel->signature.launch_threads)
         return (int)kernel->signature.launch_threads;
     if (ir_has_thread_code(kernel))
         return THREADS_OF_THREAD_CODE;
+    if (use.elements)
+        return (int)threads_of_products(&use);
     while (threads < USUAL_THREADS && elements / threads > FEW_REGISTERS)
         threads *= 2;
     while (threads < MOST_THREADS && elements / threads > MANY_REGISTERS)
@@ -39,12 +54,12 @@ static int choose_threads(const IrKernel *kernel) {
 }
 
 bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why) {
-    kernel->threads = choose_threads(kernel);
+    kernel->threads = choose_threads(context, kernel, limits);
     if (kernel->threads % 32 != 0 && largest_tile(kernel->body) > 0) {
         *why = arena_printf(context->arena, "tiles need whole warps, and %d threads are not", kernel->threads);
         return false;
     }
-    if (!layout_assign(context, kernel, why) || !layout_place(context, kernel, limits, why))
+    if (!layout_assign(context, kernel, limits->tensor_cores, why) || !layout_place(context, kernel, limits, why))
         return false;
     layout_barriers(context, kernel);
     return true;

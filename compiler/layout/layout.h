@@ -8,6 +8,7 @@
 typedef struct LayoutLimits {
     int64_t shared_bytes; /* a CTA */
     int registers;        /* 32-bit ones a thread */
+    bool tensor_cores;    /* matrix instructions of a warp */
 } LayoutLimits;
 
 /* Brings `kernel` to the memory level, in place: the passes below, one after the other. False where it cannot run as threads under `limits`: *why is
@@ -17,11 +18,22 @@ bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limit
 /* ---- classes.c: which values share a layout, and which one ---- */
 
 /* Layouts of the tiles of `kernel` by IrValue.id, for its number of threads; false where one would not fit. */
-bool layout_choose(Context *context, const IrKernel *kernel, const Layout **layouts, const char **why);
+bool layout_choose(Context *context, const IrKernel *kernel, bool tensor_cores, const Layout **layouts, const char **why);
+
+/* ---- product.c: what matrix instructions can do ---- */
+
+/* Elements along k of one instruction; 0 where types or extents of the product forbid it. */
+int layout_mma_step(const IrOp *dot);
+/* The largest product by matrix instructions, in elements, and its rows; is the result of one a first factor of another, element-wise ops between? */
+typedef struct MmaUse {
+    int64_t elements, rows;
+    bool chained;
+} MmaUse;
+MmaUse layout_mma_use(Context *context, IrKernel *kernel);
 
 /* ---- assign.c: types with layouts, conversions between them, operands of products in shared memory ---- */
 
-bool layout_assign(Context *context, IrKernel *kernel, const char **why);
+bool layout_assign(Context *context, IrKernel *kernel, bool tensor_cores, const char **why);
 
 /* ---- place.c: shared memory ---- */
 

@@ -28,7 +28,7 @@ static int64_t round_up(int64_t n, int64_t to) {
 
 int64_t layout_pitch(const Type *type) {
     int64_t pitch = round_up(tile_extent(type, type->rank - 1) * (dtype_bits(type->scalar) / 8), ALIGN);
-    return pitch % 128 == 0 ? pitch + ALIGN : pitch; /* neighbouring rows start in different banks */
+    return pitch / ALIGN % 2 ? pitch : pitch + ALIGN; /* the same column of eight rows lies in eight different groups of banks */
 }
 
 static int64_t tile_bytes(const Type *type) {

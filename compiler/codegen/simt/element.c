@@ -6,7 +6,8 @@
 /* A layout's part that is the same for all registers. */
 typedef struct SimtPlace {
     const Layout *layout;
-    LLVMValueRef at[2]; /* i32: row, column of register 0 */
+    LLVMValueRef at[2]; /* i32: row, column of register 0, */
+    LLVMValueRef warp_at[2]; /* and what the warp adds to them */
     int bits[2];        /* that they may have set */
     LLVMValueRef owner; /* i1: no other thread with a lower number has the same elements; NULL: always */
     struct SimtPlace *next;
@@ -55,6 +56,8 @@ static void add_place(Simt *s, const Layout *layout) {
     SimtPlace *place = NEW(s->e->context->arena, SimtPlace);
     place->layout = layout;
     for (int axis = 0; axis < 2; axis++) {
+        int warp_bits = 0;
+        place->warp_at[axis] = spread(s, simt_int(s, 0), &warp_bits, s->warp, layout_warps(layout), layout->warps, axis);
         LLVMValueRef at = spread(s, simt_int(s, 0), &place->bits[axis], s->lane, layout_lanes(layout), LAYOUT_LANES, axis);
         place->at[axis] = spread(s, at, &place->bits[axis], s->warp, layout_warps(layout), layout->warps, axis);
     }
@@ -88,6 +91,10 @@ static const SimtPlace *place_of(const Simt *s, const Layout *layout) {
 
 LLVMValueRef simt_origin(Simt *s, const Layout *layout, int axis) {
     return place_of(s, layout)->at[axis];
+}
+
+LLVMValueRef simt_warp_origin(Simt *s, const Layout *layout, int axis) {
+    return place_of(s, layout)->warp_at[axis];
 }
 
 bool simt_is_sum(const Simt *s, const Layout *layout, int offset, int axis) {

@@ -172,6 +172,10 @@ static void emit_op(Simt *s, const IrOp *op) {
     case OP_DOT_T:
         simt_dot(s, op);
         return;
+    case OP_MMA:
+    case OP_MMA_T:
+        simt_mma(s, op);
+        return;
     default:
         break;
     }
