@@ -251,6 +251,12 @@ typedef struct Require {
     Span span;
 } Require;
 
+typedef struct Halo {
+    int param; /* a tensor */
+    const Dim *width[PHB_MAX_RANK]; /* by axis: how far reads reach beyond the own super-tile */
+    Span span;
+} Halo;
+
 typedef struct Signature {
     const char *name;
     Span span; /* of the name */
@@ -260,6 +266,7 @@ typedef struct Signature {
     GridAxis grid[3];
     VEC(Aligned) aligned;
     VEC(Require) require;
+    VEC(Halo) halo; /* each tensor at most once */
     int64_t launch_threads, launch_min_blocks, launch_max_regs; /* 0: the compiler's choice */
     const Dim *cluster_dims[3]; /* @cluster_dims: CTAs of a thread-block cluster, over search dims; NULL: none */
     bool nonportable;

@@ -152,7 +152,8 @@ static LLVMValueRef tensor_record(Emitter *e, const Signature *signature, const 
         bool used = axis < param->type->rank;
         LLVMValueRef extent = used ? expression(e, signature, param->type->dims[axis]) : number(e, 1);
         axes[axis] = RECORD(e, PhbAxis, extent, int32(e, used ? (int)tensor->axes[axis].kind : PHB_AXIS_WHOLE),
-            int32(e, used ? tensor->axes[axis].index : 0), no_expression(e));
+            int32(e, used ? tensor->axes[axis].index : 0),
+            used && tensor->axes[axis].halo ? expression(e, signature, tensor->axes[axis].halo) : no_expression(e));
     }
     LLVMValueRef axis_array = LLVMConstArray2(LLVMTypeOf(axes[0]), axes, PHB_MAX_RANK);
     return RECORD(e, PhbTensor, string(e, param->name), int32(e, (int)param->type->scalar), int32(e, param->type->rank), int32(e, (int)tensor->mode),

@@ -232,6 +232,18 @@ static void print_cluster_dims(Buffer *buffer, const Signature *signature) {
     buffer_puts(buffer, "\n");
 }
 
+static void print_halo(Buffer *buffer, const Signature *signature, const Halo *halo) {
+    const Param *param = &signature->params.items[halo->param];
+    buffer_printf(buffer, "    halo %s [", param->name);
+    for (int k = 0; k < param->type->rank; k++) {
+        buffer_puts(buffer, k > 0 ? ", " : "");
+        dim_print(buffer, halo->width[k]);
+    }
+    buffer_puts(buffer, "]");
+    print_span(buffer, halo->span);
+    buffer_puts(buffer, "\n");
+}
+
 static void print_signature(Buffer *buffer, const IrKernel *kernel) {
     const Signature *signature = &kernel->signature;
     buffer_printf(buffer, "\nkernel %s", signature->name);
@@ -270,6 +282,8 @@ static void print_signature(Buffer *buffer, const IrKernel *kernel) {
         print_span(buffer, aligned->span);
         buffer_puts(buffer, "\n");
     }
+    for (int i = 0; i < signature->halo.count; i++)
+        print_halo(buffer, signature, &signature->halo.items[i]);
     for (int i = 0; i < signature->require.count; i++) {
         buffer_puts(buffer, "    require ");
         dim_print(buffer, signature->require.items[i].cond);

@@ -334,6 +334,23 @@ static void read_cluster_dims(Reader *r) {
     signature->cluster_dims_span = reader_take_span(r);
 }
 
+static void read_halo(Reader *r) {
+    Span name_span = r->token.span;
+    Halo halo = {.param = signature_param(&r->kernel->signature, reader_take_name(r, "the name of a tensor"))};
+    int rank = halo.param < 0 ? 0 : r->kernel->signature.params.items[halo.param].type->rank;
+    if (rank == 0)
+        reader_fail(r, name_span, "a halo is of a tensor declared before it");
+    reader_expect(r, "[");
+    for (int k = 0; k < rank; k++) {
+        if (k > 0)
+            reader_expect(r, ",");
+        halo.width[k] = reader_dim(r, 0);
+    }
+    reader_expect(r, "]");
+    halo.span = reader_take_span(r);
+    vec_push(r->context->arena, &r->kernel->signature.halo, halo);
+}
+
 void reader_declaration(Reader *r) {
     Arena *arena = r->context->arena;
     Signature *signature = &r->kernel->signature;
@@ -374,6 +391,8 @@ void reader_declaration(Reader *r) {
         aligned.tile = reader_dim(r, 0);
         aligned.span = reader_take_span(r);
         vec_push(arena, &signature->aligned, aligned);
+    } else if (reader_accept(r, "halo")) {
+        read_halo(r);
     } else if (reader_accept(r, "require")) {
         Require require = {.cond = reader_dim(r, 0)};
         require.span = reader_take_span(r);

@@ -199,6 +199,10 @@ static bool check_signature(Verifier *v) {
     for (int i = 0; i < signature->require.count; i++)
         if (!verify_dim(v, signature->require.items[i].cond, SCOPE_LEAF))
             return false;
+    for (int i = 0; i < signature->halo.count; i++)
+        for (int k = 0; k < signature->params.items[signature->halo.items[i].param].type->rank; k++)
+            if (!verify_dim(v, signature->halo.items[i].width[k], SCOPE_SHAPE))
+                return false;
     for (int axis = 0; axis < 3; axis++)
         if (!signature->cluster_dims[axis] != !signature->cluster_dims[0])
             return verify_broken(v, "'cluster_dims' has three extents or none");

@@ -79,21 +79,22 @@ const Dim *form_declared(Split *split, const Dim *form) {
     return result ? result : form;
 }
 
+/* 0 <= rest < step in every assignment; step NULL: there is no upper end. */
 static bool number_within(Split *split, const Dim *rest, const Dim *step) {
     Context *context = split->context;
     const Signature *signature = &split->kernel->signature;
-    int64_t low, high;
-    if (step->kind == PHB_EXPR_DIM && rest == dim_int(context->dims, 0))
+    int64_t low, high = INT64_MAX;
+    if (step && step->kind == PHB_EXPR_DIM && rest == dim_int(context->dims, 0))
         return true; /* every dim is positive, a symbolic one too */
     Assignment assignment = assignment_first(context, signature);
     for (int i = 0; i < signature->search.count; i++) {
         const char *name = signature->search.items[i].name;
-        assignment.varies[i] = dim_mentions(rest, name) || dim_mentions(step, name);
+        assignment.varies[i] = dim_mentions(rest, name) || (step && dim_mentions(step, name));
     }
     int tried = 0;
     do {
         if (++tried > PROOF_MAX_ASSIGNMENTS || !dim_evaluate(context, signature, rest, assignment.values, &low) ||
-            !dim_evaluate(context, signature, step, assignment.values, &high) || low < 0 || low >= high)
+            (step && !dim_evaluate(context, signature, step, assignment.values, &high)) || low < 0 || low >= high)
             return false;
     } while (assignment_next(&assignment));
     return true;
@@ -116,7 +117,7 @@ static bool within(Split *split, const Dim *rest, const Dim *step, int names_lef
         if (!range->low || !dim_mentions(rest, range->name))
             continue;
         const Dim *name = dim_name(split->context->dims, range->name), *slope, *constant;
-        if (names_left == 0 || dim_mentions(step, range->name) || !is_linear(split, rest, name, &slope, &constant))
+        if (names_left == 0 || (step && dim_mentions(step, range->name)) || !is_linear(split, rest, name, &slope, &constant))
             return false;
         const Dim *low = form_replace(split, rest, name, range->low), *high = form_replace(split, rest, name, range->high);
         return low && high && within(split, low, step, names_left - 1) && within(split, high, step, names_left - 1);
@@ -126,6 +127,35 @@ static bool within(Split *split, const Dim *rest, const Dim *step, int names_lef
 
 bool form_within(Split *split, const Dim *rest, const Dim *step) {
     return within(split, rest, step, PROOF_MAX_NAMES);
+}
+
+/* With the names' ranges at either end first: what is left of symbolic dims grows with them, or is not proved. */
+static bool not_negative(Split *split, const Dim *form, int names_left) {
+    for (int i = split->ranges.count - 1; i >= 0; i--) {
+        const NameRange *range = &split->ranges.items[i];
+        if (!range->low || !dim_mentions(form, range->name))
+            continue;
+        const Dim *name = dim_name(split->context->dims, range->name), *slope, *constant;
+        if (names_left == 0 || !is_linear(split, form, name, &slope, &constant))
+            return false;
+        const Dim *low = form_replace(split, form, name, range->low), *high = form_replace(split, form, name, range->high);
+        return low && high && not_negative(split, low, names_left - 1) && not_negative(split, high, names_left - 1);
+    }
+    const Signature *signature = &split->kernel->signature;
+    for (int i = 0; form && i < signature->symbolic.count; i++) {
+        const Dim *name = dim_name(split->context->dims, signature->symbolic.items[i]), *slope, *constant;
+        int64_t rise;
+        if (!dim_mentions(form, name->name))
+            continue;
+        if (!is_linear(split, form, name, &slope, &constant) || !dim_is_int(slope, &rise) || rise < 0)
+            return false;
+        form = form_replace(split, form, name, dim_int(split->context->dims, 1));
+    }
+    return form && number_within(split, form, NULL);
+}
+
+bool form_not_negative(Split *split, const Dim *form) {
+    return not_negative(split, form, PROOF_MAX_NAMES);
 }
 
 /* ---- names for values ---- */
@@ -310,7 +340,7 @@ int loop_axis(Split *split, const IrOp *op) {
 static void analyse_index(Split *split, const IrOp *loop) {
     DimPool *dims = split->context->dims;
     const IrValue *index = loop->regions.items[0]->args.items[0];
-    const Dim *start = split->forms[loop->operands.items[0]->id], *end = split->forms[loop->operands.items[1]->id];
+    const Dim *start = split->forms[loop->operands.items[0]->id], *end = form_declared(split, split->forms[loop->operands.items[1]->id]);
     int axis = loop_axis(split, loop);
     if (axis >= 0) {
         split->forms[index->id] = axis_form(split, axis);
@@ -381,7 +411,16 @@ static bool split_linear(Split *split, const Dim *form, int *axis, const Dim **s
     return moves_with;
 }
 
-static AxisAccess classify(Split *split, const IrValue *offset, const Dim *extent) {
+/* From `rest` beyond the own offset, `extent` elements: no more than `width` beyond either end of the own tile. */
+static bool is_in_halo(Split *split, const Dim *rest, const Dim *extent, const Dim *step, const Dim *width) {
+    DimPool *dims = split->context->dims;
+    const Dim *before = dim_op(dims, PHB_EXPR_ADD, rest, width), *end = dim_op(dims, PHB_EXPR_ADD, rest, extent ? extent : dim_int(dims, 1));
+    const Dim *limit = dim_op(dims, PHB_EXPR_ADD, step, width), *after = end && limit ? dim_op(dims, PHB_EXPR_SUB, limit, end) : NULL;
+    return before && after && form_not_negative(split, before) && form_not_negative(split, after);
+}
+
+/* `halo` NULL: none, or the access is a store. */
+static AxisAccess classify(Split *split, const IrValue *offset, const Dim *extent, const Dim *halo) {
     AxisAccess access = {.kind = ACCESS_WHOLE, .axis = -1, .offset = split->forms[offset->id], .extent = extent};
     if (!split->depends[offset->id])
         return access;
@@ -391,6 +430,8 @@ static AxisAccess classify(Split *split, const IrValue *offset, const Dim *exten
         return access;
     if (extent ? extent == access.step && rest == dim_int(split->context->dims, 0) : form_within(split, rest, access.step))
         access.kind = ACCESS_OWN;
+    else if (halo && is_in_halo(split, rest, extent, access.step, halo))
+        access.kind = ACCESS_HALO;
     else if (!extent || extent == access.step)
         access.kind = ACCESS_SHIFTED;
     return access;
@@ -407,7 +448,8 @@ static void record_access(Split *split, const IrOp *op) {
     Access access = {.op = op, .param = op->operands.items[0]->index};
     int rank = op->operands.items[0]->type->rank;
     for (int k = 0; k < rank; k++)
-        access.axes[k] = classify(split, op->operands.items[1 + k], op->extent[k]);
+        access.axes[k] =
+            classify(split, op->operands.items[1 + k], op->extent[k], op->kind == OP_LOAD ? split->halo[access.param * PHB_MAX_RANK + k] : NULL);
     vec_push(split->context->arena, &split->accesses, access);
 }
 

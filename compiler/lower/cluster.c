@@ -126,7 +126,7 @@ static void find_steps(Split *split) {
         const Access *access = &split->accesses.items[i];
         for (int k = 0; k < tensor_rank(split, access); k++) {
             const AxisAccess *axis = &access->axes[k];
-            if (axis->kind != ACCESS_OWN && axis->kind != ACCESS_SHIFTED)
+            if (axis->kind == ACCESS_WHOLE || axis->kind == ACCESS_OTHER)
                 continue;
             SplitAxis *followed = &split->axes[axis->axis];
             if (!followed->access) {
@@ -151,7 +151,8 @@ static void map_axes(Split *split) {
         const Access *access = &split->accesses.items[i];
         for (int k = 0; k < tensor_rank(split, access); k++) {
             int at = access->param * PHB_MAX_RANK + k;
-            if (access->axes[k].kind != ACCESS_OWN || (split->follows[at] >= 0 && split->axes[split->follows[at]].split))
+            bool follows = access->axes[k].kind == ACCESS_OWN || access->axes[k].kind == ACCESS_HALO;
+            if (!follows || (split->follows[at] >= 0 && split->axes[split->follows[at]].split))
                 continue;
             split->follows[at] = access->axes[k].axis;
             split->axis_access[at] = access;
@@ -197,7 +198,8 @@ static ClusterAxis cluster_axis(const Split *split, int at) {
     int axis = split->follows[at];
     if (axis < 0 || !split->axes[axis].split)
         return (ClusterAxis){.kind = PHB_AXIS_WHOLE};
-    return axis < FIRST_LOOP ? (ClusterAxis){PHB_AXIS_GRID, axis} : (ClusterAxis){PHB_AXIS_LOOP, axis - FIRST_LOOP};
+    const Dim *halo = split_halo(split, at);
+    return axis < FIRST_LOOP ? (ClusterAxis){PHB_AXIS_GRID, axis, halo} : (ClusterAxis){PHB_AXIS_LOOP, axis - FIRST_LOOP, halo};
 }
 
 static void fill_tensors(Split *split) {
@@ -239,6 +241,7 @@ static bool check_cluster(Split *split) {
     if (diag_error_count(diag) > errors)
         return false;
     check_extents(split);
+    check_halos(split);
     check_search_dims(split);
     check_outputs(split);
     check_chunks(split);
@@ -257,10 +260,13 @@ static ClusterKernel *split_kernel(Context *context, const IrKernel *source) {
     int axis_count = source->signature.params.count * PHB_MAX_RANK, errors = diag_error_count(context->diag);
     split.axis_access = NEW_ARRAY(arena, const Access *, axis_count + 1);
     split.follows = NEW_ARRAY(arena, int, axis_count + 1);
+    split.halo = NEW_ARRAY(arena, const Dim *, axis_count + 1);
     for (int i = 0; i < axis_count; i++)
         split.follows[i] = -1;
-    if (source->signature.has_cluster)
+    if (source->signature.has_cluster) {
+        find_halos(&split);
         bounds_name_whole_axes(&split);
+    }
     affine_analyse(&split);
     if (!source->signature.has_cluster || check_cluster(&split))
         check_values(&split);

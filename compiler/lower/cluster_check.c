@@ -128,6 +128,8 @@ static void check_split_grid(Split *split, int axis) {
         return;
     }
     int at = next_on_axis(split, axis, 0);
+    while (split_halo(split, at)) /* outputs follow every grid axis, and have none */
+        at = next_on_axis(split, axis, at + 1);
     GridAxis grid = {.stated = split->kernel->signature.grid[axis].stated};
     const Dim *leaf_extent = dim_extent(context->dims, param_name(split, at / PHB_MAX_RANK), at % PHB_MAX_RANK);
     vec_push(context->arena, &grid.counts, dim_op(context->dims, PHB_EXPR_CEILDIV, leaf_extent, block->step));

@@ -37,6 +37,10 @@ static IrValue *dim_value(Leaf *leaf, Span span, const Dim *dim) {
     return value;
 }
 
+static const Dim *twice(Split *split, const Dim *width) {
+    return dim_op(split->context->dims, PHB_EXPR_MUL, width, dim_int(split->context->dims, 2));
+}
+
 /* ---- the signature ---- */
 
 /* CTAs of the grid, over dims of the whole problem: the extent of states. */
@@ -70,6 +74,18 @@ static void add_states(Split *split, Signature *signature) {
     }
 }
 
+/* The tensor with its halo. */
+static const Type *region_type(Split *split, int param) {
+    const Type *type = split->kernel->signature.params.items[param].type;
+    const Dim *dims[PHB_MAX_RANK] = {NULL};
+    for (int k = 0; k < type->rank; k++) {
+        const Dim *halo = split_halo(split, param * PHB_MAX_RANK + k);
+        const Dim *padded = halo ? dim_op(split->context->dims, PHB_EXPR_ADD, type->dims[k], twice(split, halo)) : NULL;
+        dims[k] = padded ? padded : type->dims[k];
+    }
+    return type->kind == TYPE_TENSOR ? type_shaped(split->context->types, type->kind, type->scalar, type->rank, dims) : type;
+}
+
 static void start_kernel(Leaf *leaf) {
     Context *context = leaf->split->context;
     const Signature *source = &leaf->split->kernel->signature;
@@ -77,8 +93,11 @@ static void start_kernel(Leaf *leaf) {
     kernel->signature = *source;
     kernel->signature.params.items = NULL;
     kernel->signature.params.count = kernel->signature.params.capacity = 0;
-    for (int i = 0; i < source->params.count; i++)
-        vec_push(context->arena, &kernel->signature.params, source->params.items[i]);
+    for (int i = 0; i < source->params.count; i++) {
+        Param param = source->params.items[i];
+        param.type = region_type(leaf->split, i);
+        vec_push(context->arena, &kernel->signature.params, param);
+    }
     add_states(leaf->split, &kernel->signature);
     kernel->body = ir_block_new(context, NULL);
     for (int i = 0; i < kernel->signature.params.count; i++) {
@@ -101,12 +120,24 @@ static bool is_out_of_stage(const Leaf *leaf, const IrValue *tensor, int axis) {
     return follows >= FIRST_LOOP && follows != leaf->axis;
 }
 
+/* The region at hand is the owned one with its halo. */
 static IrValue *copy_position(Leaf *leaf, const IrOp *op) {
-    IrValue *tensor = bring(leaf, op->operands.items[0]);
-    bool is_whole = op->kind == OP_WHOLE || is_out_of_stage(leaf, op->operands.items[0], op->axis);
+    const IrValue *source = op->operands.items[0];
+    const Dim *halo = split_halo(leaf->split, source->index * PHB_MAX_RANK + op->axis);
+    bool is_whole = op->kind == OP_WHOLE || is_out_of_stage(leaf, source, op->axis);
     if (op->kind == OP_ORIGIN && is_whole)
         return number(leaf, op->span, 0);
-    return position(leaf, is_whole ? OP_WHOLE : op->kind, op->span, tensor, op->axis);
+    IrValue *value = position(leaf, is_whole ? OP_WHOLE : op->kind, op->span, bring(leaf, source), op->axis);
+    if (!halo || is_whole)
+        return value;
+    bool is_origin = op->kind == OP_ORIGIN;
+    return binary(leaf, is_origin ? OP_ADD : OP_SUB, op->span, value, dim_value(leaf, op->span, is_origin ? halo : twice(leaf->split, halo)));
+}
+
+/* The owned extent, over the extents of regions at hand. */
+static const Dim *owned_extent(Split *split, int at) {
+    const Dim *extent = axis_extent(split, at), *halo = split_halo(split, at);
+    return halo ? dim_op(split->context->dims, PHB_EXPR_SUB, extent, twice(split, halo)) : extent;
 }
 
 typedef struct Edge {
@@ -160,10 +191,15 @@ static void copy_op(Leaf *leaf, const IrOp *source) {
     const Dim *declared = compared < 0 ? NULL : split->kernel->signature.params.items[compared / PHB_MAX_RANK].type->dims[compared % PHB_MAX_RANK];
     Edge edge = {NULL, NULL};
     if (declared && declared->kind == PHB_EXPR_DIM)
-        edge = (Edge){declared->name, axis_extent(split, compared)};
+        edge = (Edge){declared->name, owned_extent(split, compared)};
     IrValue **operands = NEW_ARRAY(split->context->arena, IrValue *, source->operands.count + 1);
     for (int i = 0; i < source->operands.count; i++)
         operands[i] = edge.name ? with_extent(leaf, source->operands.items[i], &edge) : bring(leaf, source->operands.items[i]);
+    for (int k = 0; source->kind == OP_LOAD && ir_is_tensor_access(source) && k < source->operands.items[0]->type->rank; k++) {
+        const Dim *halo = split_halo(split, source->operands.items[0]->index * PHB_MAX_RANK + k);
+        if (halo)
+            operands[1 + k] = binary(leaf, OP_ADD, source->span, operands[1 + k], dim_value(leaf, source->span, halo));
+    }
     append_copy(leaf, source, operands);
 }
 
@@ -302,7 +338,7 @@ static void run_straight(Leaf *leaf, const Part *part, const SavedList *saved) {
 /* The extent of the chunk at hand: of a tensor along the loop, which need not be one that this stage touches, or the dim's. */
 static IrValue *chunk_extent(Leaf *leaf, Span span) {
     int at = next_on_axis(leaf->split, leaf->axis, 0);
-    return dim_value(leaf, span, at >= 0 ? axis_extent(leaf->split, at) : leaf->split->axes[leaf->axis].extent);
+    return dim_value(leaf, span, at >= 0 ? owned_extent(leaf->split, at) : leaf->split->axes[leaf->axis].extent);
 }
 
 static void run_loop(Leaf *leaf, const Part *part) {

@@ -56,6 +56,10 @@ static void print_tensor(Buffer *buffer, const ClusterKernel *kernel, const Clus
             buffer_puts(buffer, "0 :+ ");
             dim_print(buffer, param->type->dims[k]);
         }
+        if (tensor->axes[k].halo) {
+            buffer_puts(buffer, " halo ");
+            dim_print(buffer, tensor->axes[k].halo);
+        }
     }
     buffer_puts(buffer, "]\n");
 }

@@ -13,7 +13,8 @@ IrModule *lower_program(Context *context, const CheckedProgram *program, const c
 
 typedef struct ClusterAxis {
     PhbAxisKind kind;
-    int index; /* GRID: of ctx.block; LOOP: of ClusterKernel.loops */
+    int index;       /* GRID: of ctx.block; LOOP: of ClusterKernel.loops */
+    const Dim *halo; /* NULL: none. The region at hand has it on both sides, see PhbTensorArg */
 } ClusterAxis;
 
 typedef struct ClusterTensor {

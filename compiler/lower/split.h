@@ -10,13 +10,13 @@
 enum { FIRST_LOOP = 3, MAX_AXES = FIRST_LOOP + PHB_MAX_LOOPS };
 
 /* One axis of one access. OWN: the axis' own offset + rest, of extent `step` with rest 0, or a point with rest proved in [0, step). The own offset is
- * ctx.block.axis * step, or the loop's variable. */
-typedef enum AccessKind { ACCESS_WHOLE, ACCESS_OWN, ACCESS_SHIFTED, ACCESS_OTHER } AccessKind;
+ * ctx.block.axis * step, or the loop's variable. HALO: a load that reaches beyond the own tile by no more than the declared width. */
+typedef enum AccessKind { ACCESS_WHOLE, ACCESS_OWN, ACCESS_HALO, ACCESS_SHIFTED, ACCESS_OTHER } AccessKind;
 
 typedef struct AxisAccess {
     AccessKind kind;
-    int axis;          /* OWN, SHIFTED */
-    const Dim *step;   /* OWN, SHIFTED */
+    int axis;          /* OWN, HALO, SHIFTED */
+    const Dim *step;   /* OWN, HALO, SHIFTED */
     const Dim *offset; /* its form */
     const Dim *extent; /* NULL: a point */
 } AxisAccess;
@@ -61,6 +61,7 @@ typedef struct Split {
     SplitAxis axes[MAX_AXES];
     const Access **axis_access; /* by param * PHB_MAX_RANK + axis: the access that made it follow an axis, or NULL */
     int *follows;               /* by the same: the axis that it follows, or -1 */
+    const Dim **halo;           /* by the same: the declared width, or NULL */
 } Split;
 
 extern const char *const block_names[3], *const grid_names[3], *const thread_cluster_names[3], *const super_names[3], *const supers_names[3];
@@ -82,6 +83,8 @@ const Dim *form_replace(Split *split, const Dim *form, const Dim *name, const Di
 bool form_mentions_extent(const Dim *form, const char *tensor, int axis);
 /* 0 <= rest < step in every assignment of the leaf, wherever in their ranges the names are. */
 bool form_within(Split *split, const Dim *rest, const Dim *step);
+/* 0 <= form, the same way, and for all values from 1 on of symbolic dims. */
+bool form_not_negative(Split *split, const Dim *form);
 /* extent(T, k) and whole(T, k) as the declared extent: what both readings call the whole axis. */
 const Dim *form_declared(Split *split, const Dim *form);
 /* A `for` whose step is a @cluster name, from 0 to a dim. */
@@ -98,6 +101,12 @@ void bounds_name_whole_axes(Split *split);
 void check_loops(Split *split);
 /* Chunks of what a loop stores are read by no other stage. */
 void check_chunks(Split *split);
+
+/* ---- cluster_halo.c ---- */
+
+void find_halos(Split *split); /* the declared widths, as the leaf and the planner both know them */
+void check_halos(Split *split); /* where they end up on split axes */
+const Dim *split_halo(const Split *split, int at); /* of a tensor axis that is split; NULL: none */
 
 /* ---- cluster_check.c: outputs, the launch grid, the declared sets ---- */
 

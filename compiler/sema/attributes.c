@@ -17,6 +17,7 @@ static void check_tensorcore(Checker *checker, const Attr *attr);
 static void check_pipeline(Checker *checker, const Attr *attr);
 static void set_cluster_dims(Checker *checker, const Attr *attr);
 static void check_nonportable(Checker *checker, const Attr *attr);
+static void add_halos(Checker *checker, const Attr *attr);
 
 enum { AUTOTUNE, CLUSTER, OTHER }; /* in this order: each needs what those before it declare */
 
@@ -24,7 +25,7 @@ static const struct {
     const char *name;
     int stage;
     bool repeats;        /* may stand more than once */
-    AttrHandler *handle; /* NULL: not built yet */
+    AttrHandler *handle;
 } attributes[] = {
     {"autotune", AUTOTUNE, true, add_autotune},
     {"cluster", CLUSTER, true, add_cluster},
@@ -37,7 +38,7 @@ static const struct {
     {"nonportable", OTHER, false, check_nonportable},
     {"tensorcore", OTHER, false, check_tensorcore},
     {"pipeline", OTHER, false, check_pipeline},
-    {"halo", OTHER, true, NULL},
+    {"halo", OTHER, true, add_halos},
 };
 enum { ATTRIBUTE_COUNT = sizeof attributes / sizeof *attributes };
 
@@ -358,6 +359,77 @@ static void check_nonportable(Checker *checker, const Attr *attr) {
         diag_error(checker->context->diag, attr->span, "@nonportable is about @cluster_dims, which this kernel has not");
 }
 
+/* ---- halos ---- */
+
+static bool is_width(const int64_t *values, int count) {
+    return count == 1 && values[0] >= 0;
+}
+
+/* NULL after an error. */
+static const Dim *resolve_width(Checker *checker, Expr *expr) {
+    const char *failure = "";
+    const Dim *width = dim_resolve(checker, expr, DIM_SEARCH | DIM_SYMBOLIC);
+    if (!width || !dim_is_static(checker, width) || leaf_ask(checker, &width, 1, is_width, &failure) == LEAF_ALWAYS)
+        return width;
+    diag_error(checker->context->diag, expr->span, "a halo is not negative; this one is%s", failure);
+    return NULL;
+}
+
+/* The tensor that the argument names; -1 after an error. */
+static int resolve_halo_tensor(Checker *checker, const AttrArg *arg) {
+    Context *context = checker->context;
+    const Signature *signature = checker->signature;
+    int param = signature_param(signature, arg->name);
+    Names names = {0};
+    for (int i = 0; i < signature->params.count; i++)
+        if (signature->params.items[i].type->kind == TYPE_TENSOR)
+            vec_push(context->arena, &names, signature->params.items[i].name);
+    if (param >= 0 && signature->params.items[param].type->kind == TYPE_POISON)
+        return -1;
+    if (param < 0 || signature->params.items[param].type->kind != TYPE_TENSOR) {
+        diag_error(context->diag, arg->name_span, "'%s' is no tensor of the kernel%s", arg->name, suggestion(checker, arg->name, &names));
+        return -1;
+    }
+    for (int i = 0; i < signature->halo.count; i++) {
+        if (signature->halo.items[i].param != param)
+            continue;
+        diag_error(context->diag, arg->name_span, "'%s' stands twice under @halo", arg->name);
+        diag_note(context->diag, signature->halo.items[i].span, "the other one");
+        return -1;
+    }
+    return param;
+}
+
+static void add_halo(Checker *checker, const AttrArg *arg) {
+    int param = resolve_halo_tensor(checker, arg);
+    if (param < 0)
+        return;
+    int rank = checker->signature->params.items[param].type->rank;
+    if (arg->is_list && arg->items.count != rank) {
+        diag_error(checker->context->diag, arg->span, "'%s' has %d axes, and its halo %d widths", arg->name, rank, arg->items.count);
+        return;
+    }
+    Halo halo = {.param = param, .span = arg->span};
+    for (int k = 0; k < rank; k++) {
+        halo.width[k] = arg->is_list || k == 0 ? resolve_width(checker, arg->is_list ? arg->items.items[k] : arg->value) : halo.width[0];
+        if (!halo.width[k])
+            return;
+    }
+    vec_push(checker->context->arena, &checker->signature->halo, halo);
+}
+
+static void add_halos(Checker *checker, const Attr *attr) {
+    if (!has_arguments(checker, attr))
+        return;
+    for (int i = 0; i < attr->args.count; i++) {
+        const AttrArg *arg = &attr->args.items[i];
+        if (arg->name && !arg->is_in)
+            add_halo(checker, arg);
+        else
+            diag_error(checker->context->diag, arg->span, "an argument of @halo is a tensor and its width, such as 'A = 1' or 'A = [0, 1]'");
+    }
+}
+
 /* ---- in order ---- */
 
 static void error_unknown_attribute(Checker *checker, const Attr *attr) {
@@ -386,10 +458,8 @@ static void check_stage(Checker *checker, int stage) {
         if (previous) {
             diag_error(checker->context->diag, attr->span, "@%s stands twice", attr->name);
             diag_note(checker->context->diag, previous->span, "the other one");
-        } else if (attributes[row].handle) {
-            attributes[row].handle(checker, attr);
         } else {
-            error_unsupported(checker, attr->span, arena_printf(checker->context->arena, "@%s is", attr->name));
+            attributes[row].handle(checker, attr);
         }
     }
 }

@@ -35,6 +35,7 @@ typedef struct Generator {
     const char *columns, *inner; /* names of the dims along col and k: dims may have one name, which then stands for more axes than one */
     char loop;        /* 'K' or 'L': in a cluster loop along it, with the variable k */
     bool stores_chunks;
+    int halo; /* of a and e, on the axes that are split */
     int depth, indent;
     Variable variables[32];
     int count;
@@ -82,10 +83,16 @@ static int find_variable(const Generator *g, Shape shape, bool is_mutable) {
 
 static char *expression(Generator *g, Shape shape);
 
+/* An offset into the halo. */
+static int shift(const Generator *g) {
+    return pick(2 * g->halo + 1) - g->halo;
+}
+
 /* The chunk of `a` or `d` that the loop is at, [BM, BK], perhaps masked. */
 static char *chunk(const Generator *g) {
     char tensor = g->loop == 'K' ? 'a' : 'd';
-    char *load = format_text("%c[%srow :+ BM, k :+ B%c]", tensor, head(g), g->loop), *masked = NULL;
+    int rows = g->y && tensor == 'a' ? shift(g) : 0, columns = tensor == 'a' ? shift(g) : 0;
+    char *load = format_text("%c[%srow + %d :+ BM, k + %d :+ B%c]", tensor, head(g), rows, columns, g->loop), *masked = NULL;
     int axis = g->heads ? 2 : 1;
     switch (pick(5)) {
     case 0:
@@ -136,7 +143,10 @@ static char *leaf_expression(Generator *g, Shape shape) {
         free(part);
         return g->loop == 'K' ? format_text("colsum(b[k :+ BK, col :+ BN])") : format_text("w[:, col :+ BN]");
     default:
-        text = pick(3) ? format_text("e[%srow :+ BM, col :+ BN]", head(g)) : format_text("c[%srow :+ BM, col :+ BN]", head(g));
+        if (pick(3))
+            text = format_text("e[%srow + %d :+ BM, col + %d :+ BN]", head(g), g->y ? shift(g) : 0, g->x ? shift(g) : 0);
+        else
+            text = format_text("c[%srow :+ BM, col :+ BN]", head(g));
         free(part);
         return text;
     }
@@ -212,7 +222,7 @@ static void scoped(Generator *g, int statements) {
 
 static void statement(Generator *g) {
     int kind = pick(16);
-    if (kind < 6) {
+    if (kind < 6 || (g->loop && pick(2))) {
         assign(g);
     } else if (kind < 8) {
         declare(g, (Shape)pick(SHAPES), pick(2));
@@ -263,6 +273,7 @@ static char *generate(void) {
     Generator g = {.heads = pick(3) == 0, .y = pick(5) != 0, .columns = pick(4) ? "N" : "M", .inner = pick(4) ? "K" : "M"};
     g.x = g.y && pick(2);
     g.stores_chunks = !g.x;
+    g.halo = pick(3) == 0 ? 1 + pick(2) : 0;
     const char *h = g.heads ? "H, " : "";
     int bm = 1 + pick(3), bn = 1 + pick(3), bk = 1 + pick(3), bl = 1 + pick(2);
     buffer_printf(&g.text, "@cluster(BK in [%d]", 2 * bk);
@@ -275,6 +286,8 @@ static char *generate(void) {
     if (pick(3))
         buffer_printf(&g.text, ", BL in [%d]", 3 * bl);
     buffer_printf(&g.text, ")\n@autotune(BM in [%d], BN in [%d], BK in [%d], BL in [%d], BH in [1])\n", bm, bn, bk, bl);
+    if (g.halo)
+        buffer_printf(&g.text, "@halo(a = %s%d%s, e = %d)\n", g.heads ? "[0, 2, " : "", g.halo, g.heads ? "]" : "", g.halo);
     buffer_printf(&g.text, "kernel k(n: i64, a: tensor<i64>[%sM, %s], b: tensor<i64>[%s, %s], d: tensor<i64>[%sM, L], e: tensor<i64>[%sM, %s],\n", h, g.inner,
         g.inner, g.columns, h, h, g.columns);
     buffer_printf(&g.text, "    w: tensor<i64>[1, %s], h: tensor<i64>[M, 1], t: tensor<i64>[8], c: tensor<i64>[%sM, %s], c2: tensor<i64>[%sM, %s], f: tensor<i64>[%sM, %s]) {\n",
@@ -284,7 +297,7 @@ static char *generate(void) {
     line(&g, "let col = %s", g.x ? "ctx.block.x * BN" : "i64(0)");
     if (g.heads)
         line(&g, "let head = ctx.block.z * BH");
-    for (int i = 1 + pick(3); i > 0; i--)
+    for (int i = 2 + pick(3); i > 0; i--)
         declare(&g, (Shape)pick(SHAPES), pick(4) != 0);
     if (pick(2))
         statement(&g);
@@ -434,6 +447,9 @@ static void bind_axis(Unit *unit, int tensor, int k, int loop, int64_t chunk) {
     int64_t place = axis->kind == PHB_AXIS_GRID ? unit->machine.super[axis->index] : chunk;
     view->origin[k] = size * place;
     view->extent[k] = size && view->whole[k] - view->origin[k] > size ? size : view->whole[k] - view->origin[k];
+    int64_t halo = axis->halo ? machine_dim(&unit->machine, &unit->compiled->split->kernel->signature, axis->halo) : 0;
+    view->origin[k] -= halo;
+    view->extent[k] += 2 * halo;
     const char *name = leaf_dim(param_type(unit->compiled->split->kernel, table->param)->dims[k]);
     for (int i = 0; name && i < 5; i++)
         if (axis->kind != PHB_AXIS_WHOLE && strcmp(name, dim_names[i]) == 0)
