@@ -310,11 +310,41 @@ static void lower_stoppable(Lowering *l, const Stmt *stmt, Range range, const Sy
     bind_all(l, &all, op->results.items);
 }
 
-/* Whether the loop runs across super-tiles, LANGUAGE.md 9. */
+/* Whether the loop runs across super-tiles: from 0 to a dim by a @cluster name, LANGUAGE.md 9. */
 static bool is_cluster_loop(Lowering *l, const Stmt *stmt) {
-    const Dim *step = stmt->kind == STMT_FOR && stmt->range.count == 3 ? stmt->range.items[2]->dim : NULL;
+    if (stmt->kind != STMT_FOR || stmt->range.count != 3)
+        return false;
+    const Expr *start = stmt->range.items[0], *end = stmt->range.items[1];
+    const Dim *step = stmt->range.items[2]->dim;
     const SearchDim *dim = step && step->kind == PHB_EXPR_DIM ? signature_search(&l->kernel->signature, step->name) : NULL;
-    return dim && dim->cluster.count > 0;
+    bool is_whole = end->dim || end->builtin == BUILTIN_EXTENT || end->builtin == BUILTIN_WHOLE;
+    return dim && dim->cluster.count > 0 && start->dim == dim_int(l->context->dims, 0) && is_whole;
+}
+
+/* The first statement that leaves the loop whose body the block is. */
+static const Stmt *find_exit(const Block *block, bool breaks) {
+    for (int i = 0; i < block->count; i++) {
+        const Stmt *stmt = block->items[i];
+        if (stmt->kind == STMT_RETURN || (breaks && stmt->kind == STMT_BREAK))
+            return stmt;
+        bool inner = breaks && stmt->kind == STMT_IF;
+        const Stmt *found = find_exit(&stmt->body, inner);
+        found = found ? found : find_exit(&stmt->otherwise, inner);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+static void refuse_exit(Lowering *l, const Stmt *loop) {
+    Diag *diag = l->context->diag;
+    const char *step = loop->range.items[2]->dim->name;
+    const Stmt *exit = find_exit(&loop->body, true);
+    diag_error(diag, loop->span, "a cluster loop has no 'break' or 'return'");
+    diag_note(diag, exit->span, "it is left here");
+    diag_note(diag, (Span){0}, "on one node, each CTA leaves the loop by itself");
+    diag_note(diag, (Span){0}, "on the cluster, the loop steps by the @cluster name '%s', so all chunks are loaded and run, for all CTAs of a unit of work", step);
+    diag_note(diag, (Span){0}, "smallest edit: put what is left of the body under 'if', or take '%s' from @cluster", step);
 }
 
 static void lower_loop(Lowering *l, const Stmt *stmt) {
@@ -323,7 +353,7 @@ static void lower_loop(Lowering *l, const Stmt *stmt) {
     Jumps jumps = jumps_of_block(&stmt->body);
     bool stops = jumps.breaks || jumps.returns;
     if (stops && is_cluster_loop(l, stmt))
-        diag_error(l->context->diag, stmt->span, "a cluster loop has no 'break' or 'return': its chunks run on whichever node is free");
+        refuse_exit(l, stmt);
     Frame frame = {.outer = l->frame, .stop_body = new_flag(l, stmt->span), .stop_loop = new_flag(l, stmt->span)};
     if (stops)
         set_flag(l, frame.stop_loop, stmt->span, false);

@@ -55,7 +55,8 @@ static void refuse_shifted(Split *split, const Access *access, int k) {
         .at = access->op->span,
         .rule = split_text(split, "'%s' is accessed at two super-tile coordinates in one unit of work", name),
         .other = other ? other->op->span : access->op->operands.items[1 + k]->def->span,
-        .other_text = other ? split_text(split, "axis %d is accessed at '%s' here, and at '%s' there", k, own, form ? form : "another offset")
+        .other_text = other && form ? split_text(split, "axis %d is accessed at '%s' here, and at '%s' there", k, own, form)
+                      : other       ? split_text(split, "axis %d is accessed at '%s' here", k, own)
                             : split_text(split, "the offset is not proved to stay in the tile at '%s'", own),
         .node = split_text(split, "'%s' is one tensor, and a slice may start anywhere in it", name),
         .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, and this slice also reaches the next one", name, k),
@@ -92,7 +93,7 @@ static void refuse_disagreement(Split *split, const Access *access, int k, const
         .other = other->op->span,
         .other_text = split_text(split, "axis %d follows '%s' here, and %s there", k, axis_text(split, there->axis), follows),
         .node = split_text(split, "both accesses read and write the one tensor '%s'", name),
-        .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, the one at %s", name, k, super_text(split, there->axis)),
+        .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, %s", name, k, super_text(split, there->axis)),
         .edit = is_store(access->op) || is_store(other->op)
                     ? split_text(split, "use one offset for axis %d of '%s' throughout", k, name)
                     : split_text(split, "pass the tensor a second time, as a parameter of its own, and make this access through that one"),

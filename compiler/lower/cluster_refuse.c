@@ -68,7 +68,7 @@ const char *axis_text(Split *split, int axis) {
 }
 
 const char *super_text(Split *split, int axis) {
-    return axis < FIRST_LOOP ? split_text(split, "'%s'", super_names[axis]) : split_text(split, "the chunk at '%s'", axis_text(split, axis));
+    return axis < FIRST_LOOP ? split_text(split, "the one at '%s'", super_names[axis]) : split_text(split, "the chunk at '%s'", axis_text(split, axis));
 }
 
 const char *own_offset(Split *split, int axis, const Dim *step) {

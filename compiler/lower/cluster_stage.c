@@ -285,6 +285,19 @@ static void add_stage(Staging *s, int part) {
         vec_push(context->arena, &result->stages, stage);
 }
 
+static void refuse_states(Split *split, const IrOp *loop, int tensors, int states) {
+    Refusal refusal = {
+        .at = loop->span,
+        .rule = split_text(split, "what cluster loops keep makes %d states, and a kernel has at most %d of them and tensors", states, PHB_MAX_PARAMS),
+        .other = split->kernel->signature.span,
+        .other_text = split_text(split, "it has %d tensors", tensors),
+        .node = "variables live in the CTA, however many",
+        .cluster = "each of them is a tensor of its own between stages",
+        .edit = "carry fewer variables across the loop",
+    };
+    refuse(split, &refusal);
+}
+
 void make_stages(Split *split) {
     Arena *arena = split->context->arena;
     int count = split->value_count + 1;
@@ -299,6 +312,11 @@ void make_stages(Split *split) {
     find_parts(&s);
     find_kept(&s);
     find_homes(&s);
+    int tensors = split->result->tensors.count, states = split->result->states.count;
+    if (tensors + states > PHB_MAX_PARAMS) {
+        refuse_states(split, s.parts.items[1].first, tensors, states);
+        return;
+    }
     for (int part = 0; part < s.parts.count; part++)
         add_stage(&s, part);
 }

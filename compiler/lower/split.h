@@ -151,7 +151,7 @@ void refuse(Split *split, const Refusal *refusal);
 const char *form_text(Split *split, const Dim *form);            /* NULL where it is long or holds a value without a name */
 const char *own_offset(Split *split, int axis, const Dim *step); /* "ctx.block.x * BLOCK", "kt" */
 const char *axis_text(Split *split, int axis);                   /* "ctx.block.x", "kt" */
-const char *super_text(Split *split, int axis);                  /* in quotes: "'ctx.super.x'", "the chunk at 'kt'" */
+const char *super_text(Split *split, int axis);                  /* "the one at 'ctx.super.x'", "the chunk at 'kt'" */
 const char *split_dim_text(Split *split, const Dim *dim);
 const char *split_text(Split *split, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

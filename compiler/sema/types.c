@@ -159,6 +159,9 @@ const Type *type_resolve(Checker *checker, const TypeExpr *type_expr, TypePlace 
         if (place != PLACE_KERNEL_PARAM)
             return resolve_shaped(checker, type_expr, "a tile", 2, DIM_SEARCH);
         diag_error(diag, type_expr->span, "a parameter of a kernel is a tensor or a scalar, found a tile");
+        diag_note(diag, (Span){0}, "on one node, a tile is a value of a CTA, which nobody has before the CTA runs");
+        diag_note(diag, (Span){0}, "on the cluster, no unit of work could own a part of it, as it has no file");
+        diag_note(diag, (Span){0}, "smallest edit: write 'tensor' for 'tile', and read it by a slice");
         break;
     case TYPE_SHARED:
         if (place != PLACE_KERNEL_PARAM)
