@@ -296,7 +296,7 @@ static bool generate_gpu(Compilation *c, ClusterProgram *program) {
 
 static bool generate(Compilation *c, IrModule *module) {
     const Options *options = c->options;
-    CodegenOptions codegen = {options->optimise, options->levels.items, options->levels.count, {0}, COMPILER};
+    CodegenOptions codegen = {options->optimise, options->levels.items, options->levels.count, {0}, COMPILER, options->jobs};
     make_build_id(c, module, codegen.build_id);
     ClusterProgram *program = split(c, module);
     if (!program || !generate_gpu(c, program))

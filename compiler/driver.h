@@ -58,6 +58,7 @@ typedef struct Options {
     EmitKind emit;
     IrPass ir_after;          /* EMIT_IR_AFTER */
     int optimise;             /* 0..3 */
+    int jobs;                 /* threads that generate code */
     VEC(const char *) levels; /* CPU levels, ascending */
     VEC(const char *) gpus;   /* GPU targets, in the order given, */
     bool gpu_auto, gpu_none;  /* and those that suit each kernel; none */

@@ -2,8 +2,10 @@
 #include "compiler/driver.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* How an option takes its value. */
 typedef enum ValueForm {
@@ -127,10 +129,12 @@ static bool parse_integer(const char *text, int64_t *value) {
     return *text && (*text == '-' || (*text >= '0' && *text <= '9')) && !*end && !errno;
 }
 
-static bool parse_count(const char *option, const char *text) {
+static bool parse_count(const char *option, const char *text, int *count) {
     int64_t value;
-    if (parse_integer(text, &value) && value > 0)
+    if (parse_integer(text, &value) && value > 0) {
+        *count = value < INT_MAX ? (int)value : INT_MAX;
         return true;
+    }
     return usage_error("'%s' takes a positive number, found '%s'", option, text);
 }
 
@@ -285,7 +289,7 @@ static bool apply(Parser *p, OptionId id, const char *value) {
     case OPTION_VARIANTS:
         return parse_variants(options, value);
     case OPTION_JOBS:
-        return parse_count("-j", value);
+        return parse_count("-j", value, &options->jobs);
     case OPTION_NO_CLUSTER:
         options->no_cluster = true;
         return true;
@@ -421,7 +425,7 @@ static bool check_together(Parser *p) {
 }
 
 bool options_parse(Arena *arena, Interner *interner, int argc, char **argv, Options *options) {
-    *options = (Options){.optimise = 2, .gpu_variants = 4};
+    *options = (Options){.optimise = 2, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN), .gpu_variants = 4};
     Parser parser = {arena, interner, options};
     bool only_inputs = false;
     for (int i = 1; i < argc; i++) {

@@ -11,6 +11,7 @@ typedef struct CodegenOptions {
     int level_count;
     uint8_t build_id[16];
     const char *compiler; /* "phobosc VERSION" */
+    int jobs;             /* threads at most; the output does not depend on it */
 } CodegenOptions;
 
 typedef enum CodegenOutput { CODEGEN_LLVM, CODEGEN_ASM, CODEGEN_OBJECT } CodegenOutput;
@@ -35,6 +36,11 @@ typedef struct GpuTargets {
  * runs on a target. */
 bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *targets, int optimise);
 void codegen_print_ptx(Context *context, Buffer *buffer, const ClusterProgram *program); /* --emit=ptx: each image behind a line of JSON that describes it */
+
+/* ---- merge.c ---- */
+
+/* One relocatable ELF object of several for x86-64. Hidden symbols are resolved among them and become local; no two may define one name. */
+void merge_objects(Arena *arena, const Buffer *const *objects, int count, Buffer *merged);
 
 /* ---- output.c: files under construction ----
  *

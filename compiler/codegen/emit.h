@@ -15,7 +15,7 @@
 /* A CPU level as LLVM knows it. */
 typedef struct CpuLevel {
     const char *name, *cpu, *features;
-    bool has_f16c;    /* converts f16 by instructions */
+    bool has_f16c; /* converts f16 by instructions */
     bool has_fma;
     int vector_bytes; /* of the widest registers */
 } CpuLevel;
@@ -68,8 +68,8 @@ LLVMValueRef emit_fmod(Emitter *e, LLVMTypeRef type, LLVMValueRef a, LLVMValueRe
 
 /* ---- maths.c ---- */
 
-/* The functions of LANGUAGE.md 5 on floats: exp to cos, pow, sqrt, rsqrt, floor, ceil, round, trunc. Branch-free, no calls, <= 4 ulp, the same bits at
- * every level with fma. f16 and bf16 are computed in f32, and the caller rounds. b is read by pow alone. */
+/* The functions of LANGUAGE.md 5 on floats: exp to cos, pow, sqrt, rsqrt, floor, ceil, round, trunc. Branch-free, no calls, <= 4 ulp, the same bits
+ * at every level with fma. f16 and bf16 are computed in f32, and the caller rounds. b is read by pow alone. */
 LLVMValueRef emit_maths(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b);
 
 /* ---- fma.c ---- */
@@ -86,7 +86,7 @@ typedef struct Loop {
 typedef enum LoopShape {
     LOOP_PLAIN,
     LOOP_UNROLLED, /* four times; not vectorised, its body is of vectors */
-    LOOP_SCALAR, /* neither vectorised nor unrolled: it runs a few times, if at all */
+    LOOP_SCALAR,   /* neither vectorised nor unrolled: it runs a few times, if at all */
 } LoopShape;
 
 /* for (index = first; index < last; index++), signed. The builder is left in the body; loop_end closes it and leaves the builder behind the loop. */
@@ -133,10 +133,11 @@ void function_set_level(Emitter *e, LLVMValueRef function); /* compiles it for e
 
 /* ---- program.c ---- */
 
-/* The functions of a variant, and the most scratch bytes that one of them needs, as host_leaf gives them. */
+/* The code of a variant. */
 typedef struct LeafCode {
-    LLVMValueRef *functions; /* level by level, one a stage */
-    int64_t scratch;
+    const struct Plan **plans; /* of the stages, for the host backend */
+    LLVMValueRef *functions;   /* level by level, one a stage; of the table's module */
+    int64_t scratch;           /* the most bytes that one of them needs, as host_leaf gives them */
 } LeafCode;
 
 const char *simulator_name(Context *context, const ClusterKernel *kernel, int variant, int stage); /* of a PhbSimtRun, of a GPU variant */

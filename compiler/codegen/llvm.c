@@ -1,13 +1,12 @@
-/* One LLVM module a compilation: leaves and table go in, passes run, text or an object comes out. A leaf is emitted once a CPU level; the level is an
- * attribute of the function, so that one pass run and one target machine serve all. */
+/* LLVM modules: leaves and table go in, passes run, text or an object comes out. A leaf is emitted once a CPU level. For an object each level has a
+ * module of its own, and so has the table; threads optimise and translate them, and the objects are merged, in one order whatever the threads. Text
+ * is one module. */
 #include "compiler/codegen/host/host.h"
+#include "compiler/codegen/passes.h"
 #include "compiler/codegen/simt/host.h"
 
-#include <llvm-c/Analysis.h>
-#include <llvm-c/Error.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
-
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,7 +91,19 @@ void function_set_level(Emitter *e, LLVMValueRef function) {
     LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->llvm, nounwind, 0));
 }
 
-/* ---- leaves ---- */
+/* ---- what is in a module ---- */
+
+static const char *leaf_name(Context *context, const ClusterKernel *kernel, int variant, int stage, const char *level) {
+    const char *name = kernel->variants.items[variant].stages[stage]->signature.name;
+    const char *part = kernel->stages.count > 1 ? arena_printf(context->arena, ".stage%d", stage) : "";
+    return arena_printf(context->arena, "%s.%d%s.%s", name, variant, part, level);
+}
+
+/* Local to the output: merging makes hidden symbols local. */
+static void hide(LLVMValueRef function, bool is_alone) {
+    LLVMSetLinkage(function, is_alone ? LLVMInternalLinkage : LLVMExternalLinkage);
+    LLVMSetVisibility(function, is_alone ? LLVMDefaultVisibility : LLVMHiddenVisibility);
+}
 
 /* A stage with thread code. */
 static LLVMValueRef emit_threads(Emitter *e, const LeafVariant *variant, int stage, const char *name, int64_t *scratch) {
@@ -104,26 +115,26 @@ static LLVMValueRef emit_threads(Emitter *e, const LeafVariant *variant, int sta
     return host_range(e, &code, cluster, name);
 }
 
-static bool emit_variant(Emitter *e, const ClusterKernel *kernel, int number, const CodegenOptions *options, LeafCode *code) {
+static void emit_variant(Emitter *e, const ClusterKernel *kernel, int number, LeafCode *code, bool is_alone) {
     const LeafVariant *variant = &kernel->variants.items[number];
-    code->functions = NEW_ARRAY(e->context->arena, LLVMValueRef, kernel->stages.count * options->level_count);
     for (int stage = 0; stage < kernel->stages.count; stage++) {
-        const IrKernel *leaf = variant->stages[stage];
-        Plan *plan = variant->threads[stage] ? NULL : plan_leaf(e->context, leaf);
-        if (!variant->threads[stage] && !plan)
-            return false;
-        int64_t scratch = plan ? plan->scratch : 0;
-        const char *part = kernel->stages.count > 1 ? arena_printf(e->context->arena, ".stage%d", stage) : "";
-        for (int i = 0; i < options->level_count; i++) {
-            e->level = find_level(e->context, options->levels[i]);
-            const char *name = arena_printf(e->context->arena, "%s.%d%s.%s", leaf->signature.name, number, part, options->levels[i]);
-            LLVMValueRef function = plan ? host_leaf(e, leaf, plan, name) : emit_threads(e, variant, stage, name, &scratch);
-            function_set_level(e, function);
-            code->functions[i * kernel->stages.count + stage] = function;
-        }
+        int64_t scratch;
+        const Plan *plan = code->plans[stage];
+        const char *name = leaf_name(e->context, kernel, number, stage, e->level->name);
+        LLVMValueRef function =
+            plan ? host_leaf(e, variant->stages[stage], plan, name, &scratch) : emit_threads(e, variant, stage, name, &scratch);
+        function_set_level(e, function);
+        hide(function, is_alone);
         code->scratch = scratch > code->scratch ? scratch : code->scratch;
     }
-    return true;
+}
+
+/* All leaves for one level. */
+static void emit_level(Emitter *e, const ClusterProgram *program, LeafCode *const *code, const char *level, bool is_alone) {
+    e->level = find_level(e->context, level);
+    for (int k = 0; k < program->kernels.count; k++)
+        for (int v = 0; v < program->kernels.items[k]->variants.count; v++)
+            emit_variant(e, program->kernels.items[k], v, &code[k][v], is_alone);
 }
 
 const char *simulator_name(Context *context, const ClusterKernel *kernel, int variant, int stage) {
@@ -141,60 +152,139 @@ static void emit_simulator(Emitter *e, const ClusterProgram *program, const char
     }
 }
 
-/* False after an error in the diagnostics. */
-static bool emit_module(Emitter *e, const ClusterProgram *program, const CodegenOptions *options) {
-    LeafCode **code = NEW_ARRAY(e->context->arena, LeafCode *, program->kernels.count);
-    for (int k = 0; k < program->kernels.count; k++) {
-        const ClusterKernel *kernel = program->kernels.items[k];
-        code[k] = NEW_ARRAY(e->context->arena, LeafCode, kernel->variants.count);
-        for (int v = 0; v < kernel->variants.count; v++)
-            if (!emit_variant(e, kernel, v, options, &code[k][v]))
-                return false;
-    }
+/* The functions of a variant, as the table's module knows them. */
+static void find_functions(Emitter *e, const ClusterKernel *kernel, int variant, const CodegenOptions *options, LeafCode *code) {
+    LLVMTypeRef parameters[4] = {e->ptr, e->i64, e->i64, e->ptr};
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), parameters, 4, false);
+    for (int i = 0; i < options->level_count; i++)
+        for (int stage = 0; stage < kernel->stages.count; stage++) {
+            const char *name = leaf_name(e->context, kernel, variant, stage, options->levels[i]);
+            LLVMValueRef function = LLVMGetNamedFunction(e->module, name);
+            if (!function) {
+                function = LLVMAddFunction(e->module, name, type);
+                hide(function, false);
+            }
+            code->functions[i * kernel->stages.count + stage] = function;
+        }
+}
+
+static void emit_table(Emitter *e, const ClusterProgram *program, const CodegenOptions *options, LeafCode *const *code) {
+    for (int k = 0; k < program->kernels.count; k++)
+        for (int v = 0; v < program->kernels.items[k]->variants.count; v++)
+            find_functions(e, program->kernels.items[k], v, options, &code[k][v]);
     emit_simulator(e, program, options->levels[0]);
     emit_program_table(e, program, options, code);
+}
+
+/* Stages of thread code have no plan. False after an error in the diagnostics. */
+static bool plan_variant(Context *context, const ClusterKernel *kernel, int number, int level_count, LeafCode *code) {
+    const LeafVariant *variant = &kernel->variants.items[number];
+    code->plans = NEW_ARRAY(context->arena, const Plan *, kernel->stages.count);
+    code->functions = NEW_ARRAY(context->arena, LLVMValueRef, kernel->stages.count * level_count);
+    for (int stage = 0; stage < kernel->stages.count; stage++) {
+        if (variant->threads[stage])
+            continue;
+        code->plans[stage] = plan_leaf(context, variant->stages[stage]);
+        if (!code->plans[stage])
+            return false;
+    }
     return true;
 }
 
-/* ---- passes and output ---- */
-
-static void run_passes(const ClusterProgram *program, Emitter *e, LLVMTargetMachineRef machine, int optimise) {
-    char *message = NULL;
-    if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message))
-        internal_error(program, "code generation", message);
-    LLVMDisposeMessage(message);
-    char pipeline[] = "default<O0>";
-    pipeline[sizeof pipeline - 3] = (char)('0' + optimise);
-    LLVMPassBuilderOptionsRef pass_options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(e->module, pipeline, machine, pass_options);
-    LLVMDisposePassBuilderOptions(pass_options);
-    if (error)
-        internal_error(program, "LLVM passes", LLVMGetErrorMessage(error));
+/* NULL after an error in the diagnostics. */
+static LeafCode **plan_program(Context *context, const ClusterProgram *program, int level_count) {
+    LeafCode **code = NEW_ARRAY(context->arena, LeafCode *, program->kernels.count);
+    for (int k = 0; k < program->kernels.count; k++) {
+        const ClusterKernel *kernel = program->kernels.items[k];
+        code[k] = NEW_ARRAY(context->arena, LeafCode, kernel->variants.count);
+        for (int v = 0; v < kernel->variants.count; v++)
+            if (!plan_variant(context, kernel, v, level_count, &code[k][v]))
+                return NULL;
+    }
+    return code;
 }
 
-static void print_machine_code(const ClusterProgram *program, Emitter *e, LLVMTargetMachineRef machine, LLVMCodeGenFileType type, Buffer *buffer) {
+/* ---- modules to files ---- */
+
+typedef struct Unit {
+    Emitter emitter;
+    LLVMTargetMachineRef machine;
+    Buffer output;
+} Unit;
+
+typedef struct Work {
+    const ClusterProgram *program;
+    int optimise;
+    CodegenOutput output;
+    Unit *units;
+    int count;
+    atomic_int next;
+} Work;
+
+static void translate(const Work *work, Unit *unit) {
+    const char *broken = module_optimise(unit->emitter.module, unit->machine, work->optimise);
+    if (broken)
+        internal_error(work->program, "LLVM passes", broken);
+    if (work->output == CODEGEN_LLVM) {
+        char *text = LLVMPrintModuleToString(unit->emitter.module);
+        buffer_puts(&unit->output, text);
+        LLVMDisposeMessage(text);
+        return;
+    }
     char *message = NULL;
     LLVMMemoryBufferRef memory;
-    if (LLVMTargetMachineEmitToMemoryBuffer(machine, e->module, type, &message, &memory))
-        internal_error(program, "LLVM code generation", message);
-    buffer_append(buffer, LLVMGetBufferStart(memory), LLVMGetBufferSize(memory));
+    LLVMCodeGenFileType type = work->output == CODEGEN_ASM ? LLVMAssemblyFile : LLVMObjectFile;
+    if (LLVMTargetMachineEmitToMemoryBuffer(unit->machine, unit->emitter.module, type, &message, &memory))
+        internal_error(work->program, "LLVM code generation", message);
+    buffer_append(&unit->output, LLVMGetBufferStart(memory), LLVMGetBufferSize(memory));
     LLVMDisposeMemoryBuffer(memory);
 }
 
+static void *translate_next(void *argument) {
+    Work *work = argument;
+    int next;
+    while ((next = atomic_fetch_add(&work->next, 1)) < work->count)
+        translate(work, &work->units[next]);
+    return NULL;
+}
+
+/* In this thread and so many more; where one cannot be had, those that are there do its work. */
+static void translate_all(Context *context, Work *work, int jobs) {
+    int others = (jobs < work->count ? jobs : work->count) - 1, started = 0;
+    pthread_t *threads = NEW_ARRAY(context->arena, pthread_t, others + 1);
+    while (started < others && pthread_create(&threads[started], NULL, translate_next, work) == 0)
+        started++;
+    translate_next(work);
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+}
+
 void codegen_program(Context *context, const ClusterProgram *program, const CodegenOptions *options, CodegenOutput output, Buffer *buffer) {
-    LLVMTargetMachineRef machine = make_machine(program, options->optimise);
-    Emitter emitter;
-    emitter_init(&emitter, context, machine, TRIPLE, program->file);
-    if (emit_module(&emitter, program, options)) {
-        run_passes(program, &emitter, machine, options->optimise);
-        if (output == CODEGEN_LLVM) {
-            char *text = LLVMPrintModuleToString(emitter.module);
-            buffer_puts(buffer, text);
-            LLVMDisposeMessage(text);
-        } else {
-            print_machine_code(program, &emitter, machine, output == CODEGEN_ASM ? LLVMAssemblyFile : LLVMObjectFile, buffer);
-        }
+    LeafCode **code = plan_program(context, program, options->level_count);
+    if (!code)
+        return;
+    bool is_alone = output != CODEGEN_OBJECT;
+    Work work = {.program = program, .optimise = options->optimise, .output = output, .count = is_alone ? 1 : options->level_count + 1};
+    work.units = NEW_ARRAY(context->arena, Unit, work.count);
+    for (int i = 0; i < work.count; i++) {
+        work.units[i].machine = make_machine(program, options->optimise);
+        emitter_init(&work.units[i].emitter, context, work.units[i].machine, TRIPLE, program->file);
     }
-    emitter_fini(&emitter);
-    LLVMDisposeTargetMachine(machine);
+    for (int i = 0; i < options->level_count; i++)
+        emit_level(&work.units[is_alone ? 0 : i].emitter, program, code, options->levels[i], is_alone);
+    emit_table(&work.units[work.count - 1].emitter, program, options, code);
+    translate_all(context, &work, options->jobs);
+
+    const Buffer **objects = NEW_ARRAY(context->arena, const Buffer *, work.count);
+    for (int i = 0; i < work.count; i++)
+        objects[i] = &work.units[i].output;
+    if (is_alone)
+        buffer_append(buffer, objects[0]->data, objects[0]->length);
+    else
+        merge_objects(context->arena, objects, work.count, buffer);
+    for (int i = 0; i < work.count; i++) {
+        emitter_fini(&work.units[i].emitter);
+        LLVMDisposeTargetMachine(work.units[i].machine);
+        buffer_free(&work.units[i].output);
+    }
 }

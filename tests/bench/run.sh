@@ -54,6 +54,8 @@ cpu() {
     if [ -x "$bin/bench_gemm" ]; then
         "$bin/bench_gemm" 1 "$runs"
         "$bin/bench_gemm" 2 "$runs"
+        echo "code for x86-64-v3"
+        PHOBOS_CPU_LEVEL=x86-64-v3 "$bin/bench_gemm" 1 "$runs"
     else
         echo "gemm, attention: not measured, OpenBLAS is not installed"
     fi

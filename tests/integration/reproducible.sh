@@ -1,5 +1,5 @@
 #!/bin/sh
-# Two compilations of one source are the same bytes, and so is the executable made from its --emit=ir.
+# Two compilations of one source are the same bytes, by one thread or several, and so is the executable made from its --emit=ir.
 #
 #   reproducible.sh PHOBOSC FOLDER...
 set -eu
@@ -14,8 +14,8 @@ while read -r file; do
     name=$(basename "$file" .phb)
     cp "$file" "$work"
     cd "$work"
-    "$phobosc" "$name.phb" -o first
-    "$phobosc" "$name.phb" -o second
+    "$phobosc" "$name.phb" -j 1 -o first
+    "$phobosc" "$name.phb" -j 3 -o second
     cmp first second
     "$phobosc" --emit=ir "$name.phb" -o "$name.ir"
     "$phobosc" "$name.ir" -o from_ir

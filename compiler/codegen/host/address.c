@@ -96,6 +96,21 @@ Access access_area(const Leaf *leaf, const int axis[2], const Type *type, int ar
     return access;
 }
 
+Access access_block(Emitter *e, const Access *access, const LLVMValueRef first[2], const LLVMValueRef count[2]) {
+    Access block = *access;
+    LLVMValueRef zero = emit_int_const(e, 0);
+    for (int loop = 0; loop < 2; loop++) {
+        if (!first[loop] || !access->stride[loop])
+            continue;
+        block.start = advance(e, block.start, LLVMBuildMul(e->builder, first[loop], access->stride[loop], ""));
+        if (!access->checked)
+            continue;
+        block.low[loop] = emit_min(e, emit_max(e, LLVMBuildSub(e->builder, access->low[loop], first[loop], ""), zero), count[loop]);
+        block.high[loop] = emit_min(e, emit_max(e, LLVMBuildSub(e->builder, access->high[loop], first[loop], ""), zero), count[loop]);
+    }
+    return block;
+}
+
 LLVMValueRef access_address(const Leaf *leaf, const Access *access, LLVMValueRef outer, LLVMValueRef inner) {
     Emitter *e = leaf->e;
     LLVMValueRef address = access->start;

@@ -11,40 +11,12 @@ enum {
     MAX_COLUMNS = 2 * MAX_LANES,
     PART_ALIGN = 64,
     STEP_COST = 2, /* of a block in registers: loads of B, the loop */
+    PACK_CHUNK = 32,
 };
-
-/* ---- functions ---- */
 
 LLVMTypeRef contract_vector(const Emitter *e, PhbDType dtype, int count) {
     LLVMTypeRef type = value_type(e, dtype);
     return count == 1 ? type : LLVMVectorType(type, (unsigned)count);
-}
-
-bool part_begin(Emitter *e, const char *name, LLVMTypeRef *parameters, int count, PartFunction *part) {
-    *part = (PartFunction){.type = LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), parameters, (unsigned)count, false)};
-    part->function = LLVMGetNamedFunction(e->module, name);
-    if (part->function)
-        return true;
-    part->function = LLVMAddFunction(e->module, name, part->type);
-    LLVMSetLinkage(part->function, LLVMInternalLinkage);
-    function_set_level(e, part->function);
-    unsigned noinline = LLVMGetEnumAttributeKindForName("noinline", sizeof "noinline" - 1);
-    LLVMAddAttributeAtIndex(part->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->llvm, noinline, 0));
-    part->caller = LLVMGetInsertBlock(e->builder);
-    LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->llvm, part->function, "entry"));
-    return false;
-}
-
-void part_end(Emitter *e, PartFunction *part) {
-    LLVMPositionBuilderAtEnd(e->builder, part->caller);
-}
-
-void part_call(Emitter *e, const PartFunction *part, LLVMValueRef *arguments, int count) {
-    LLVMBuildCall2(e->builder, part->type, part->function, arguments, (unsigned)count, "");
-}
-
-LLVMValueRef part_address(Emitter *e, LLVMValueRef base, LLVMValueRef bytes) {
-    return LLVMBuildGEP2(e->builder, e->i8, base, &bytes, 1, "");
 }
 
 /* ---- blocking ---- */
@@ -103,15 +75,23 @@ static LLVMValueRef panel_address(const Blocks *b, LLVMValueRef packed, LLVMValu
     return part_address(b->e, packed, times(b->e, panel, (int64_t)width * CONTRACT_KC * b->blocking->size));
 }
 
-static void pack_panels(
-    const Blocks *b, const PartFunction *pack, int operand, LLVMValueRef packed, LLVMValueRef count, int width, LLVMValueRef k, LLVMValueRef steps) {
-    Loop loop = loop_begin(b->e, emit_int_const(b->e, 0), count);
+/* In slices of `chunk` steps through all panels: what lies beside a step's elements in memory is read while its page is at hand. */
+static void pack_panels(const Blocks *b, const PartFunction *pack, int operand, LLVMValueRef packed, LLVMValueRef count, int width, LLVMValueRef k,
+    LLVMValueRef steps, int chunk) {
+    Emitter *e = b->e;
+    Loop slices = loop_begin(e, emit_int_const(e, 0), panels(e, steps, chunk));
+    LLVMValueRef done = times(e, slices.index, chunk);
+    LLVMValueRef left = emit_min(e, LLVMBuildSub(e->builder, steps, done, ""), emit_int_const(e, chunk));
+    LLVMValueRef to = part_address(e, packed, times(e, done, (int64_t)width * b->blocking->size));
+    LLVMValueRef first = LLVMBuildAdd(e->builder, k, done, "");
+    Loop loop = loop_begin(e, emit_int_const(e, 0), count);
     LLVMValueRef arguments[PACK_ARGUMENTS] = {
-        [PACK_TO] = panel_address(b, packed, loop.index, width), [PACK_W] = times(b->e, loop.index, width), [PACK_K] = k, [PACK_COUNT] = steps};
+        [PACK_TO] = panel_address(b, to, loop.index, width), [PACK_W] = times(e, loop.index, width), [PACK_K] = first, [PACK_COUNT] = left};
     for (int i = PACK_START; i <= PACK_HIGH_K; i++)
         arguments[i] = b->arguments[operand + i - PACK_START];
-    part_call(b->e, pack, arguments, PACK_ARGUMENTS);
-    loop_end(b->e, &loop, LOOP_SCALAR);
+    part_call(e, pack, arguments, PACK_ARGUMENTS);
+    loop_end(e, &loop, LOOP_SCALAR);
+    loop_end(e, &slices, LOOP_SCALAR);
 }
 
 /* rows x columns elements, from rows `from_pitch` bytes apart to rows `to_pitch` apart. */
@@ -168,8 +148,8 @@ static void run_blocks(const Blocks *b) {
     Loop blocks = loop_begin(e, zero, panels(e, length, CONTRACT_KC));
     LLVMValueRef k = times(e, blocks.index, CONTRACT_KC);
     LLVMValueRef steps = emit_min(e, emit_int_const(e, CONTRACT_KC), LLVMBuildSub(e->builder, length, k, ""));
-    pack_panels(b, &b->pack_b, ARG_B, b->packed_b, b->column_panels, b->blocking->nr, k, steps);
-    pack_panels(b, &b->pack_a, ARG_A, b->packed_a, b->row_panels, b->blocking->mr, k, steps);
+    pack_panels(b, &b->pack_b, ARG_B, b->packed_b, b->column_panels, b->blocking->nr, k, steps, PACK_CHUNK);
+    pack_panels(b, &b->pack_a, ARG_A, b->packed_a, b->row_panels, b->blocking->mr, k, steps, CONTRACT_KC);
     Loop column = loop_begin(e, zero, b->column_panels);
     Loop row = loop_begin(e, zero, b->row_panels);
     multiply_block(b, row.index, column.index, steps);

@@ -96,10 +96,12 @@ static void copy_steps(const Pack *pack, LLVMValueRef first, LLVMValueRef last) 
 static void move_steps(const Pack *pack, LLVMValueRef first, LLVMValueRef last) {
     Emitter *e = pack->e;
     Loop steps = loop_begin(e, first, last);
-    for (int w = 0; w < pack->width; w++) {
-        LLVMValueRef row = LLVMBuildAdd(e->builder, pack->arguments[PACK_W], emit_int_const(e, w), "");
-        store_packed(pack, load_vector(pack, source_address(pack, row, steps.index), 1), target_address(pack, steps.index, w));
-    }
+    LLVMValueRef to = target_address(pack, steps.index, 0);
+    Loop rows = loop_begin(e, emit_int_const(e, 0), emit_int_const(e, pack->width));
+    LLVMValueRef row = LLVMBuildAdd(e->builder, pack->arguments[PACK_W], rows.index, "");
+    LLVMValueRef bytes = LLVMBuildMul(e->builder, rows.index, emit_int_const(e, pack->blocking->size), "");
+    store_packed(pack, load_vector(pack, source_address(pack, row, steps.index), 1), part_address(e, to, bytes));
+    loop_end(e, &rows, LOOP_SCALAR);
     loop_end(e, &steps, LOOP_SCALAR);
 }
 
@@ -232,10 +234,9 @@ static void pack_whole(const Pack *pack, LLVMValueRef first, LLVMValueRef last) 
 
 static void clear_steps(const Pack *pack, LLVMValueRef first, LLVMValueRef last) {
     Emitter *e = pack->e;
-    Loop steps = loop_begin(e, first, last);
-    for (int w = 0; w < pack->width; w++)
-        store_packed(pack, LLVMConstNull(contract_vector(e, pack->blocking->dtype, 1)), target_address(pack, steps.index, w));
-    loop_end(e, &steps, LOOP_SCALAR);
+    LLVMValueRef steps = LLVMBuildSub(e->builder, last, first, "");
+    LLVMValueRef bytes = LLVMBuildMul(e->builder, steps, emit_int_const(e, (int64_t)pack->width * pack->blocking->size), "");
+    LLVMBuildMemSet(e->builder, target_address(pack, first, 0), LLVMConstNull(e->i8), bytes, (unsigned)pack->blocking->size);
 }
 
 /* Steps that exist of a panel that runs over an edge: rows [low, high) of it exist. */

@@ -3,6 +3,7 @@
 #define PHOBOS_CODEGEN_CONTRACT_PART_H
 
 #include "compiler/codegen/host/contract.h"
+#include "compiler/codegen/host/part.h"
 
 /* How one level computes one shape of C. A packed panel of A holds `mr` rows, k outside; one of B `nr` columns. */
 typedef struct Blocking {
@@ -16,18 +17,6 @@ enum { CONTRACT_KC = 256 }; /* k of a packed block: nr columns of it take half o
 
 /* A vector of `count` elements of C's type; the element's type where count is 1. */
 LLVMTypeRef contract_vector(const Emitter *e, PhbDType dtype, int count);
-/* An internal function of no result, for e->level. */
-typedef struct PartFunction {
-    LLVMValueRef function;
-    LLVMTypeRef type;
-    LLVMBasicBlockRef caller;
-} PartFunction;
-/* True where `name` was made before: then there is nothing to emit. Else the builder is at its entry, until part_end takes it back to the caller. */
-bool part_begin(Emitter *e, const char *name, LLVMTypeRef *parameters, int count, PartFunction *part);
-void part_end(Emitter *e, PartFunction *part);
-void part_call(Emitter *e, const PartFunction *part, LLVMValueRef *arguments, int count);
-
-LLVMValueRef part_address(Emitter *e, LLVMValueRef base, LLVMValueRef bytes);
 
 /* ---- contract_kernel.c ---- */
 

@@ -121,6 +121,7 @@ typedef struct Leaf {
     LLVMValueRef *values; /* by IrValue.id: scalars of the CTA */
     LLVMValueRef *scopes; /* alias scopes by parameter index, then of scratch: the scope itself, */
     LLVMValueRef *others; /* and all but it */
+    int64_t edge_bytes;   /* of edge.c, in scratch behind the plan's areas */
 } Leaf;
 
 void emit_block(Leaf *leaf, const PlanBlock *block);
@@ -129,8 +130,8 @@ LLVMValueRef leaf_value(const Leaf *leaf, const IrValue *value);
 /* Marks a memory access: tensors and scratch do not overlap. `region` is a parameter index or what area_region says. */
 void leaf_tag(const Leaf *leaf, LLVMValueRef access, int region);
 
-/* The function of a specialised kernel at one CPU level. `name` is its symbol. */
-LLVMValueRef host_leaf(Emitter *e, const IrKernel *kernel, Plan *plan, const char *name);
+/* The function of a specialised kernel at one CPU level, and the bytes of scratch that it works in, the same at every level. `name` is its symbol. */
+LLVMValueRef host_leaf(Emitter *e, const IrKernel *kernel, const Plan *plan, const char *name, int64_t *scratch);
 
 /* ---- address.c: where the elements of an access lie, and which of them the tensor has ---- */
 
@@ -154,6 +155,30 @@ int area_region(const Leaf *leaf, int area); /* for leaf_tag */
 LLVMValueRef access_address(const Leaf *leaf, const Access *access, LLVMValueRef outer, LLVMValueRef inner);
 LLVMValueRef access_load(const Leaf *leaf, const Access *access, LLVMValueRef address);
 void access_store(const Leaf *leaf, const Access *access, LLVMValueRef address, LLVMValueRef value);
+
+/* The part of an access that lies in a block of the loops: from `first` on, `count` turns of each. NULL: that loop has no blocks. */
+Access access_block(Emitter *e, const Access *access, const LLVMValueRef first[2], const LLVMValueRef count[2]);
+
+/* ---- edge.c: slices that leave their tensors ---- */
+
+typedef struct EdgeCopy {
+    const IrOp *op; /* a load or a store */
+    int axis[2];    /* of its value, that each loop walks; -1: none */
+    bool is_read, is_written;
+    Access slice;       /* of the block under construction */
+    LLVMValueRef place; /* of its copy in scratch, */
+    int64_t stride[2];  /* in bytes, where slice.stride */
+    int64_t bytes;
+} EdgeCopy;
+
+/* Gives the slice of loops of `extent` turns a place `*offset` bytes behind the plan's areas, and moves the offset on. */
+void edge_place(Leaf *leaf, EdgeCopy *edge, const int64_t extent[2], int64_t *offset);
+/* i1: does every element exist? */
+LLVMValueRef edge_is_whole(Emitter *e, const Access *slice, const LLVMValueRef count[2]);
+void edge_fill(Emitter *e, const EdgeCopy *edge);  /* copies what exists, and 0 for the rest */
+void edge_spill(Emitter *e, const EdgeCopy *edge); /* copies back what exists */
+/* The slice itself, if control came from the first of two blocks, or else its copy. The builder is at the start of the block behind them. */
+Access edge_access(Emitter *e, const EdgeCopy *edge, const LLVMBasicBlockRef from[2]);
 
 /* ---- nest.c: loop nests ---- */
 

@@ -145,7 +145,7 @@ static void emit_ctas(Leaf *leaf, LLVMValueRef first, LLVMValueRef last) {
     loop_end(e, &ctas, LOOP_SCALAR);
 }
 
-LLVMValueRef host_leaf(Emitter *e, const IrKernel *kernel, Plan *plan, const char *name) {
+LLVMValueRef host_leaf(Emitter *e, const IrKernel *kernel, const Plan *plan, const char *name, int64_t *scratch) {
     LLVMTypeRef parameters[4] = {e->ptr, e->i64, e->i64, e->ptr};
     LLVMTypeRef void_type = LLVMVoidTypeInContext(e->llvm);
     LLVMValueRef function = LLVMAddFunction(e->module, name, LLVMFunctionType(void_type, parameters, 4, false));
@@ -168,5 +168,6 @@ LLVMValueRef host_leaf(Emitter *e, const IrKernel *kernel, Plan *plan, const cha
     leaf.launch = launch_read(e, kernel, &places);
     emit_ctas(&leaf, first, last);
     LLVMBuildRetVoid(e->builder);
+    *scratch = plan->scratch + leaf.edge_bytes;
     return function;
 }
