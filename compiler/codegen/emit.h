@@ -94,6 +94,8 @@ Loop loop_begin(Emitter *e, LLVMValueRef first, LLVMValueRef last);
 void loop_end(Emitter *e, Loop *loop, LoopShape shape);
 /* Branches back to `header`, whose phis are the caller's; the builder stays. */
 void loop_close(Emitter *e, LLVMBasicBlockRef header, LoopShape shape);
+/* As LOOP_UNROLLED, `turns` times; 1: as LOOP_SCALAR. */
+void loop_close_unrolled(Emitter *e, LLVMBasicBlockRef header, int64_t turns);
 /* How many turns a `for` takes, unsigned: right for every start and end. */
 LLVMValueRef emit_trip_count(Emitter *e, LLVMValueRef start, LLVMValueRef end, LLVMValueRef step);
 LLVMBasicBlockRef block_append(Emitter *e, const char *name); /* in the function the builder is in */

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { UNROLLED_TURNS = 4, MOST_TURNS = 64 };
+
 LLVMBasicBlockRef block_append(Emitter *e, const char *name) {
     LLVMValueRef function = LLVMGetBasicBlockParent(LLVMGetInsertBlock(e->builder));
     return LLVMAppendBasicBlockInContext(e->llvm, function, name);
@@ -30,10 +32,11 @@ static LLVMMetadataRef flag(Emitter *e, const char *name, LLVMValueRef value) {
 }
 
 /* A loop's metadata names itself first, which makes it distinct. */
-static void shape_loop(Emitter *e, LLVMValueRef branch, LoopShape shape) {
+void loop_close_unrolled(Emitter *e, LLVMBasicBlockRef header, int64_t turns) {
+    LLVMValueRef branch = LLVMBuildBr(e->builder, header);
     LLVMMetadataRef self = LLVMTemporaryMDNode(e->llvm, NULL, 0);
-    LLVMMetadataRef unroll =
-        shape == LOOP_UNROLLED ? flag(e, "llvm.loop.unroll.count", LLVMConstInt(e->i32, 4, false)) : flag(e, "llvm.loop.unroll.disable", NULL);
+    LLVMValueRef count = LLVMConstInt(e->i32, (uint64_t)(turns < MOST_TURNS ? turns : MOST_TURNS), false);
+    LLVMMetadataRef unroll = turns > 1 ? flag(e, "llvm.loop.unroll.count", count) : flag(e, "llvm.loop.unroll.disable", NULL);
     LLVMMetadataRef items[3] = {self, flag(e, "llvm.loop.vectorize.enable", LLVMConstNull(e->i1)), unroll};
     LLVMMetadataRef node = LLVMMDNodeInContext2(e->llvm, items, 3);
     LLVMMetadataReplaceAllUsesWith(self, node);
@@ -41,9 +44,10 @@ static void shape_loop(Emitter *e, LLVMValueRef branch, LoopShape shape) {
 }
 
 void loop_close(Emitter *e, LLVMBasicBlockRef header, LoopShape shape) {
-    LLVMValueRef branch = LLVMBuildBr(e->builder, header);
-    if (shape != LOOP_PLAIN)
-        shape_loop(e, branch, shape);
+    if (shape == LOOP_PLAIN)
+        LLVMBuildBr(e->builder, header);
+    else
+        loop_close_unrolled(e, header, shape == LOOP_UNROLLED ? UNROLLED_TURNS : 1);
 }
 
 void loop_end(Emitter *e, Loop *loop, LoopShape shape) {

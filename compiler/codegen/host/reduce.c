@@ -30,11 +30,55 @@ static LLVMTypeRef vector_type(const Reduction *r, int64_t lanes) {
     return LLVMVectorType(memory_type(r->leaf->e, r->dtype), (unsigned)lanes);
 }
 
+/* ---- f16 and bf16 as integers in the order of the numbers, -0 < +0 ---- */
+
+static bool is_half(const Reduction *r) {
+    return r->dtype == PHB_F16 || r->dtype == PHB_BF16;
+}
+
+/* An i16, or a vector of them of `like`'s length. */
+static LLVMValueRef half_const(const Reduction *r, LLVMValueRef like, int value) {
+    LLVMValueRef element = LLVMConstInt(r->leaf->e->i16, (unsigned)value, false), elements[PARTIALS];
+    if (LLVMGetTypeKind(LLVMTypeOf(like)) != LLVMVectorTypeKind)
+        return element;
+    unsigned lanes = LLVMGetVectorSize(LLVMTypeOf(like));
+    for (unsigned i = 0; i < lanes; i++)
+        elements[i] = element;
+    return LLVMConstVector(elements, lanes);
+}
+
+/* The bits of magnitudes turned over where the sign is set; its own inverse. */
+static LLVMValueRef half_turn(const Reduction *r, LLVMValueRef bits) {
+    LLVMBuilderRef builder = r->leaf->e->builder;
+    LLVMValueRef sign = LLVMBuildAShr(builder, bits, half_const(r, bits, 15), "");
+    return LLVMBuildXor(builder, bits, LLVMBuildAnd(builder, sign, half_const(r, bits, 0x7fff), ""), "");
+}
+
+/* What is beyond every number, where it loses: a NaN's place. */
+static int half_last(const Reduction *r) {
+    return r->op->kind == OP_RMAX ? 0x8000 : 0x7fff;
+}
+
+static LLVMValueRef half_key(const Reduction *r, LLVMValueRef bits) {
+    LLVMBuilderRef builder = r->leaf->e->builder;
+    LLVMValueRef magnitude = LLVMBuildAnd(builder, bits, half_const(r, bits, 0x7fff), "");
+    LLVMValueRef is_nan = LLVMBuildICmp(builder, LLVMIntUGT, magnitude, half_const(r, bits, r->dtype == PHB_F16 ? 0x7c00 : 0x7f80), "");
+    return LLVMBuildSelect(builder, is_nan, half_const(r, bits, half_last(r)), half_turn(r, bits), "");
+}
+
+static LLVMValueRef half_from_key(const Reduction *r, LLVMValueRef key) {
+    LLVMBuilderRef builder = r->leaf->e->builder;
+    LLVMValueRef is_nan = LLVMBuildICmp(builder, LLVMIntEQ, key, half_const(r, key, half_last(r)), "");
+    return LLVMBuildSelect(builder, is_nan, half_const(r, key, r->dtype == PHB_F16 ? 0x7e00 : 0x7fc0), half_turn(r, key), "");
+}
+
+/* ---- loads and stores ---- */
+
 static LLVMValueRef load_vector(const Reduction *r, LLVMValueRef address, int64_t lanes) {
     LLVMValueRef load = LLVMBuildLoad2(r->leaf->e->builder, vector_type(r, lanes), address, "");
     LLVMSetAlignment(load, (unsigned)r->size);
     leaf_tag(r->leaf, load, r->from_region);
-    return load;
+    return is_half(r) ? half_key(r, load) : load;
 }
 
 static void put_result(const Reduction *r, LLVMValueRef address, LLVMValueRef stored) {
@@ -43,16 +87,16 @@ static void put_result(const Reduction *r, LLVMValueRef address, LLVMValueRef st
     leaf_tag(r->leaf, store, r->to_region);
 }
 
-/* Of vectors or elements as they lie in memory: not of f16 and bf16. */
+/* Of vectors or elements as they lie in memory; of f16 and bf16 their keys. */
 static LLVMValueRef combine(const Reduction *r, LLVMValueRef a, LLVMValueRef b) {
     Emitter *e = r->leaf->e;
-    bool is_float = dtype_is_float(r->dtype), is_max = r->op->kind == OP_RMAX;
+    bool is_float = dtype_is_float(r->dtype) && !is_half(r), is_max = r->op->kind == OP_RMAX;
     switch (r->op->kind) {
     case OP_SUM:
         return is_float ? LLVMBuildFAdd(e->builder, a, b, "") : LLVMBuildAdd(e->builder, a, b, "");
     case OP_RMAX:
     case OP_RMIN:
-        return is_float ? emit_float_extreme(e, is_max, a, b) : emit_int_extreme(e, is_max, dtype_is_signed(r->dtype), a, b);
+        return is_float ? emit_float_extreme(e, is_max, a, b) : emit_int_extreme(e, is_max, is_half(r) || dtype_is_signed(r->dtype), a, b);
     case OP_ANY:
         return LLVMBuildOr(e->builder, a, b, "");
     case OP_ALL:
@@ -119,7 +163,8 @@ static LLVMValueRef reduce_run(const Reduction *r, LLVMValueRef base) {
         partials = combine_first(r, lower, upper, present - half < half ? present - half : half, half);
         present = half;
     }
-    return LLVMBuildExtractElement(builder, partials, LLVMConstInt(e->i32, 0, false), "");
+    LLVMValueRef result = LLVMBuildExtractElement(builder, partials, LLVMConstInt(e->i32, 0, false), "");
+    return is_half(r) ? half_from_key(r, result) : result;
 }
 
 /* ---- columns ---- */
@@ -154,31 +199,27 @@ static LLVMValueRef reduce_columns(const Reduction *r, LLVMValueRef base, int64_
     for (int half = PARTIALS / 2; half; half /= 2)
         for (int i = 0; i < half && i + half < present; i++)
             partials[i] = combine(r, partials[i], partials[i + half]);
-    return partials[0];
+    return is_half(r) ? half_from_key(r, partials[0]) : partials[0];
 }
 
 /* ---- one element after the other ---- */
 
-/* Is x to be taken instead of the best so far? A number instead of NaN, +0 instead of -0 for the largest: as emit_float_extreme has it. */
-static LLVMValueRef is_better(const Reduction *r, LLVMValueRef x, LLVMValueRef best) {
+/* Is x to be taken instead of the largest so far? A number instead of NaN, +0 instead of -0: as emit_float_extreme has it. */
+static LLVMValueRef is_larger(const Reduction *r, LLVMValueRef x, LLVMValueRef best) {
     Emitter *e = r->leaf->e;
     LLVMBuilderRef builder = e->builder;
-    bool is_max = r->op->kind != OP_RMIN;
-    if (!dtype_is_float(r->dtype)) {
-        bool is_signed = dtype_is_signed(r->dtype);
-        return LLVMBuildICmp(builder, is_max ? (is_signed ? LLVMIntSGT : LLVMIntUGT) : (is_signed ? LLVMIntSLT : LLVMIntULT), x, best, "");
-    }
-    LLVMValueRef better = LLVMBuildFCmp(builder, is_max ? LLVMRealOGT : LLVMRealOLT, x, best, "");
+    if (!dtype_is_float(r->dtype))
+        return LLVMBuildICmp(builder, dtype_is_signed(r->dtype) ? LLVMIntSGT : LLVMIntUGT, x, best, "");
+    LLVMValueRef larger = LLVMBuildFCmp(builder, LLVMRealOGT, x, best, "");
     LLVMValueRef replaces =
         LLVMBuildAnd(builder, LLVMBuildFCmp(builder, LLVMRealUNO, best, best, ""), LLVMBuildFCmp(builder, LLVMRealORD, x, x, ""), "");
-    better = LLVMBuildOr(builder, better, replaces, "");
+    larger = LLVMBuildOr(builder, larger, replaces, "");
     LLVMTypeRef bits = LLVMTypeOf(x) == e->f64 ? e->i64 : e->i32;
     LLVMValueRef zero = LLVMConstNull(bits), is_zero = LLVMBuildFCmp(builder, LLVMRealOEQ, x, best, "");
     LLVMValueRef x_negative = LLVMBuildICmp(builder, LLVMIntSLT, LLVMBuildBitCast(builder, x, bits, ""), zero, "");
     LLVMValueRef best_negative = LLVMBuildICmp(builder, LLVMIntSLT, LLVMBuildBitCast(builder, best, bits, ""), zero, "");
-    LLVMValueRef sign = is_max ? LLVMBuildAnd(builder, best_negative, LLVMBuildNot(builder, x_negative, ""), "")
-                               : LLVMBuildAnd(builder, x_negative, LLVMBuildNot(builder, best_negative, ""), "");
-    return LLVMBuildOr(builder, better, LLVMBuildAnd(builder, is_zero, sign, ""), "");
+    LLVMValueRef sign = LLVMBuildAnd(builder, best_negative, LLVMBuildNot(builder, x_negative, ""), "");
+    return LLVMBuildOr(builder, larger, LLVMBuildAnd(builder, is_zero, sign, ""), "");
 }
 
 static LLVMValueRef load_element(const Reduction *r, LLVMValueRef base, LLVMValueRef index) {
@@ -188,7 +229,7 @@ static LLVMValueRef load_element(const Reduction *r, LLVMValueRef base, LLVMValu
     return value_from_memory(e, r->dtype, load);
 }
 
-/* The best element, or its index; as it lies in memory. */
+/* The index of the largest element. */
 static LLVMValueRef search_run(const Reduction *r, LLVMValueRef base) {
     Emitter *e = r->leaf->e;
     LLVMBuilderRef builder = e->builder;
@@ -199,23 +240,19 @@ static LLVMValueRef search_run(const Reduction *r, LLVMValueRef base) {
     LLVMPositionBuilderBefore(builder, loop.index);
     LLVMValueRef best = LLVMBuildPhi(builder, LLVMTypeOf(first), ""), place = LLVMBuildPhi(builder, e->i64, "");
     LLVMPositionBuilderAtEnd(builder, body);
-    LLVMValueRef x = load_element(r, base, loop.index), better = is_better(r, x, best);
-    LLVMValueRef next = LLVMBuildSelect(builder, better, x, best, ""), next_place = LLVMBuildSelect(builder, better, loop.index, place, "");
+    LLVMValueRef x = load_element(r, base, loop.index), larger = is_larger(r, x, best);
+    LLVMValueRef next = LLVMBuildSelect(builder, larger, x, best, ""), next_place = LLVMBuildSelect(builder, larger, loop.index, place, "");
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(builder);
     LLVMAddIncoming(best, (LLVMValueRef[]){first, next}, (LLVMBasicBlockRef[]){before, latch}, 2);
     LLVMAddIncoming(place, (LLVMValueRef[]){zero, next_place}, (LLVMBasicBlockRef[]){before, latch}, 2);
     loop_end(e, &loop, LOOP_PLAIN);
-    return r->op->kind == OP_ARGMAX ? LLVMBuildTrunc(builder, place, e->i32, "") : value_to_memory(e, r->dtype, best);
+    return LLVMBuildTrunc(builder, place, e->i32, "");
 }
 
 /* ---- reductions ---- */
 
-static bool is_searched(const Reduction *r) {
-    return r->op->kind == OP_ARGMAX || r->dtype == PHB_F16 || r->dtype == PHB_BF16;
-}
-
 static LLVMValueRef reduce_one(const Reduction *r, LLVMValueRef base) {
-    return is_searched(r) ? search_run(r, base) : reduce_run(r, base);
+    return r->op->kind == OP_ARGMAX ? search_run(r, base) : reduce_run(r, base);
 }
 
 static void reduce_rows(const Reduction *r) {
@@ -277,7 +314,7 @@ void emit_reduction(Leaf *leaf, const IrOp *op) {
     r.to_region = area_region(leaf, plan_area(leaf->plan, result));
     if (r.inner == 1)
         reduce_rows(&r);
-    else if (is_searched(&r))
+    else if (op->kind == OP_ARGMAX)
         search_columns(&r);
     else
         reduce_all_columns(&r);

@@ -52,7 +52,10 @@ static void emit_for(Leaf *leaf, const Segment *segment) {
     LLVMAddIncoming(done, &next, &latch, 1);
     LLVMAddIncoming(index, &next_index, &latch, 1);
     feed_phis(leaf, phis, body->last->operands.items, count, LLVMGetInsertBlock(builder));
-    loop_close(e, header, LOOP_SCALAR);
+    int64_t turns = 1;
+    if (op->dim && !dim_is_int(op->dim, &turns))
+        turns = 1; /* decided at launch */
+    loop_close_unrolled(e, header, turns);
 
     LLVMPositionBuilderAtEnd(builder, after);
     for (int i = 0; i < count; i++)
