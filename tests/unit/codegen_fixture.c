@@ -48,7 +48,7 @@ static ClusterProgram *as_program(Context *context, IrModule *module) {
         ClusterStage stage = {-1, kernel->kernel, NEW_ARRAY(context->arena, int8_t, kernel->tensors.count + 1)};
         memset(stage.modes, PHB_READ_WRITE, (size_t)kernel->tensors.count);
         vec_push(context->arena, &kernel->stages, stage);
-        vec_push(context->arena, &kernel->variants, (LeafVariant){NULL, NEW_ARRAY(context->arena, IrKernel *, 1)});
+        vec_push(context->arena, &kernel->variants, (LeafVariant){NULL, NEW_ARRAY(context->arena, IrKernel *, 1), NEW_ARRAY(context->arena, IrKernel *, 1)});
         kernel->variants.items[0].stages[0] = kernel->kernel;
         vec_push(context->arena, &program->kernels, kernel);
     }
