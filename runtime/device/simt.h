@@ -12,6 +12,7 @@ typedef struct Stamp {
     uint32_t barriers, arrives; /* that its CTA had passed, that its thread had made */
     uint16_t thread;            /* of the cluster */
     bool atomic;
+    bool pending; /* its thread had arrived and not waited yet */
 } Stamp;
 
 enum { CELL_READS = 3 };

@@ -85,7 +85,7 @@ static char *reason_text(const Stamp *other, const CtaThread *thread, uint32_t c
         return format_text("no barrier is between them");
     if (other->arrives < thread->waits)
         return format_text("the cluster_arrive_relaxed between them publishes nothing");
-    if (other->arrives > 0 && other->arrives == thread->waits)
+    if (other->pending && other->arrives == thread->waits)
         return format_text("it came after its thread's cluster_arrive, so the cluster_wait does not publish it");
     return format_text("no cluster_arrive and cluster_wait are between them");
 }
@@ -151,7 +151,8 @@ bool cell_access(Cell *cell, CtaThread *thread, Access access, uint64_t site, co
         .barriers = thread->cta->barriers,
         .arrives = thread->arrives,
         .thread = (uint16_t)(thread - runner->thread),
-        .atomic = access == ACCESS_ATOMIC};
+        .atomic = access == ACCESS_ATOMIC,
+        .pending = thread->arrives != thread->waits};
     bool hidden = races(&cell->write, false, thread, access, site, place, bits);
     for (int r = 0; r < CELL_READS; r++)
         races(&cell->reads[r], true, thread, access, site, place, bits);
