@@ -23,6 +23,12 @@ static void make_ready(CtaRunner *runner, CtaThread *thread) {
     runner->ready[(runner->ready_first + runner->ready_count++) & runner->ready_mask] = thread;
 }
 
+static void make_next(CtaRunner *runner, CtaThread *thread) {
+    thread->state = THREAD_RUNS;
+    runner->ready[--runner->ready_first & runner->ready_mask] = thread;
+    runner->ready_count++;
+}
+
 static CtaThread **ready_at(CtaRunner *runner, uint32_t index) {
     return &runner->ready[(runner->ready_first + index) & runner->ready_mask];
 }
@@ -139,9 +145,16 @@ static void continue_later(CtaThread *thread, CtaThread *next) {
         fiber_switch(&thread->fiber, fiber_of(runner, next));
 }
 
-/* Those of `count` threads that wait in `state`, all but `last`, which needs not stop: it has just come. */
+/* Those of `count` threads that wait in `state`, all but `last`, which needs not stop: it has just come. Lanes go before other warps, while their
+ * stacks are in the nearest cache. */
 static void release(CtaThread *threads, int count, ThreadState state, CtaThread *last) {
     CtaRunner *runner = last->cta->runner;
+    if (state == THREAD_IN_WARP && !runner->setup.shuffle) {
+        for (int t = count - 1; t >= 0; t--)
+            if (threads[t].state == state)
+                make_next(runner, &threads[t]);
+        return;
+    }
     for (int t = 0; t < count; t++)
         if (threads[t].state == state)
             make_ready(runner, &threads[t]);
@@ -181,7 +194,7 @@ static CtaThread *enter(PhbSimtThread *code, const char *op, uint64_t site) {
 static void check_same(CtaThread *thread, Meeting *meeting) {
     if (meeting->arrived == 0)
         *meeting = (Meeting){.first = thread, .op = thread->op, .site = thread->site};
-    else if (meeting->site != thread->site || strcmp(meeting->op, thread->op) != 0)
+    else if (meeting->site != thread->site || (meeting->op != thread->op && strcmp(meeting->op, thread->op) != 0))
         report_differing(thread, meeting);
     meeting->arrived++;
 }
@@ -341,7 +354,8 @@ static void begin_cta(CtaRunner *runner, int rank, int64_t cluster, char *shared
     *cta = (Cta){.runner = runner,
         .rank = rank,
         .threads = &runner->thread[rank * threads],
-        .warps = &runner->warps[rank * warps], .shared = shared + rank * runner_shared_step(setup->shared)};
+        .warps = &runner->warps[rank * warps],
+        .shared = shared + rank * runner_shared_step(setup->shared)};
     PhbSimtThread code = {.cta = cluster * runner->ctas + rank, .rank = rank, .shared = cta->shared};
     for (int t = 0; t < threads; t++) {
         CtaThread *thread = &cta->threads[t];

@@ -51,6 +51,8 @@ cpu() {
     "$bin/oracle_add" check job.json
     "$bin/bench_rows" 1 "$runs"
     "$bin/bench_rows" 2 "$runs"
+    "$bin/bench_threads" 1 "$runs"
+    "$bin/bench_threads" 2 "$runs"
     if [ -x "$bin/bench_gemm" ]; then
         "$bin/bench_gemm" 1 "$runs"
         "$bin/bench_gemm" 2 "$runs"
