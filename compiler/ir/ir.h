@@ -84,6 +84,7 @@ struct IrKernel {
     IrBlock *body; /* arguments: the parameters, in order */
     int threads;          /* memory level: of a CTA; 0 at the value level */
     int64_t shared_bytes; /* and its shared memory */
+    int registers;        /* memory level: 32-bit ones that tiles take in a thread, as estimated; 0: not known */
 };
 
 typedef struct IrModule {

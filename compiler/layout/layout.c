@@ -6,9 +6,9 @@ enum {
     MOST_THREADS = 1024,
     USUAL_THREADS = 256,         /* of tile code that does not need more */
     FEW_REGISTERS = 8,           /* elements of the largest tile a thread, where there are enough for that many threads */
-    MANY_REGISTERS = 64,         /* beyond which more threads are better */
-    ACCUMULATOR_REGISTERS = 128, /* of a product by matrix instructions, whose operands are read less often the more there are */
-    LEAST_OF_PRODUCTS = 128,
+    MANY_REGISTERS = 64,         /* beyond which more threads are better, */
+    ACCUMULATOR_REGISTERS = 128, /* and of a product, whose operands are read less often the more there are */
+    LEAST_OF_PRODUCTS = 128,     /* by matrix instructions */
 };
 
 static int64_t largest_tile(const IrBlock *block) {
@@ -27,6 +27,16 @@ static int64_t largest_tile(const IrBlock *block) {
     return largest;
 }
 
+static bool has_product(const IrBlock *block) {
+    bool found = false;
+    for (const IrOp *op = block->first; !found && op; op = op->next) {
+        found = op->kind == OP_DOT || op->kind == OP_DOT_T;
+        for (int r = 0; !found && r < op->regions.count; r++)
+            found = has_product(op->regions.items[r]);
+    }
+    return found;
+}
+
 /* As many as the registers of the largest accumulator need; where products are chained, a warp for every 16 rows, so that each has whole ones. */
 static int64_t threads_of_products(const MmaUse *use) {
     int64_t threads = LEAST_OF_PRODUCTS;
@@ -39,6 +49,7 @@ static int64_t threads_of_products(const MmaUse *use) {
 
 static int choose_threads(Context *context, IrKernel *kernel, const LayoutLimits *limits) {
     int64_t elements = largest_tile(kernel->body), threads = 32;
+    int64_t many = has_product(kernel->body) ? ACCUMULATOR_REGISTERS : MANY_REGISTERS;
     MmaUse use = limits->tensor_cores ? layout_mma_use(context, kernel) : (MmaUse){0};
     if (kernel->signature.launch_threads)
         return (int)kernel->signature.launch_threads;
@@ -48,7 +59,7 @@ static int choose_threads(Context *context, IrKernel *kernel, const LayoutLimits
         return (int)threads_of_products(&use);
     while (threads < USUAL_THREADS && elements / threads > FEW_REGISTERS)
         threads *= 2;
-    while (threads < MOST_THREADS && elements / threads > MANY_REGISTERS)
+    while (threads < MOST_THREADS && elements / threads > many)
         threads *= 2;
     return (int)threads;
 }
@@ -59,7 +70,11 @@ bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limit
         *why = arena_printf(context->arena, "tiles need whole warps, and %d threads are not", kernel->threads);
         return false;
     }
-    if (!layout_assign(context, kernel, limits->tensor_cores, why) || !layout_place(context, kernel, limits, why))
+    if (!layout_assign(context, kernel, limits->tensor_cores, why))
+        return false;
+    layout_prefetch(context, kernel);
+    kernel->registers = layout_pressure(context, kernel);
+    if (!layout_place(context, kernel, limits, why))
         return false;
     layout_barriers(context, kernel);
     return true;

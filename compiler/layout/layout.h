@@ -35,6 +35,14 @@ MmaUse layout_mma_use(Context *context, IrKernel *kernel);
 
 bool layout_assign(Context *context, IrKernel *kernel, bool tensor_cores, const char **why);
 
+/* ---- prefetch.c ---- */
+
+void layout_prefetch(Context *context, IrKernel *kernel);
+
+/* ---- pressure.c ---- */
+
+int layout_pressure(Context *context, IrKernel *kernel); /* 32-bit registers a thread */
+
 /* ---- place.c: shared memory ---- */
 
 bool layout_place(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why);

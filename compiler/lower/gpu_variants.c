@@ -15,6 +15,7 @@ enum {
     GOOD_TILE = 4096,          /* and of more */
     GOOD_PRODUCT = 128 * 128,  /* of a product's result */
     MOST_PRODUCT = 256 * 128,  /* beyond it registers spill */
+    GOOD_DEPTH = 128,          /* bytes along k of a factor's rows: a turn of the loop is then long against its barriers */
 };
 
 typedef struct Candidate {
@@ -35,19 +36,28 @@ static void add_shape(Context *context, Shapes *shapes, const Type *type) {
     vec_push(context->arena, shapes, type);
 }
 
-static void find_shapes(Context *context, const IrBlock *block, Shapes *tiles, Shapes *products) {
+/* Tiles of a kernel, each shape once. */
+typedef struct Tiles {
+    Shapes products, factors, others; /* factors: [m, k] */
+} Tiles;
+
+static void find_shapes(Context *context, const IrBlock *block, Tiles *tiles) {
     for (const IrOp *op = block->first; op; op = op->next) {
+        bool is_product = op->kind == OP_DOT || op->kind == OP_DOT_T;
         for (int i = 0; i < op->results.count; i++)
-            add_shape(context, op->kind == OP_DOT || op->kind == OP_DOT_T ? products : tiles, op->results.items[i]->type);
+            add_shape(context, is_product ? &tiles->products : &tiles->others, op->results.items[i]->type);
+        if (is_product)
+            add_shape(context, &tiles->factors, op->operands.items[0]->type);
         for (int i = 0; i < op->regions.count; i++)
-            find_shapes(context, op->regions.items[i], tiles, products);
+            find_shapes(context, op->regions.items[i], tiles);
     }
 }
 
 /* The largest tile under an assignment; without one, all is 0. */
 typedef struct Largest {
     double elements, perimeter;
-    bool is_row; /* or a column */
+    double rows, row_bytes; /* of a tile of rank 2 */
+    bool is_row;            /* or a column */
 } Largest;
 
 static Largest find_largest(Context *context, const Signature *signature, const Shapes *shapes, const int64_t *values) {
@@ -55,11 +65,14 @@ static Largest find_largest(Context *context, const Signature *signature, const 
     for (int i = 0; i < shapes->count; i++) {
         Largest tile = {.elements = 1};
         int long_axes = 0;
+        double bytes = dtype_bits(shapes->items[i]->scalar) / 8;
         for (int k = 0; k < shapes->items[i]->rank; k++) {
             int64_t extent = 0;
             dim_evaluate(context, signature, shapes->items[i]->dims[k], values, &extent);
             tile.elements *= (double)extent;
             tile.perimeter += (double)extent;
+            tile.rows = k == 0 ? (double)extent : tile.rows;
+            tile.row_bytes = (double)extent * bytes;
             long_axes += extent > 1;
         }
         tile.is_row = long_axes < 2;
@@ -74,14 +87,16 @@ static double distance(double size, double good) {
     return size > good ? size / good : good / (size > 1 ? size : 1);
 }
 
-static double cost_of(Context *context, const Signature *signature, const Shapes *tiles, const Shapes *products, const int64_t *values) {
-    Largest other = find_largest(context, signature, tiles, values), product = find_largest(context, signature, products, values);
+static double cost_of(Context *context, const Signature *signature, const Tiles *tiles, const int64_t *values) {
+    Largest other = find_largest(context, signature, &tiles->others, values), product = find_largest(context, signature, &tiles->products, values);
     if (product.elements == 0)
         return distance(other.elements, other.is_row ? GOOD_ROW : GOOD_TILE);
     double reads = product.perimeter / product.elements; /* elements a product of the inner extent */
     double excess = product.elements > MOST_PRODUCT ? product.elements / MOST_PRODUCT * 16 : 1;
     double operands = other.elements > 2 * GOOD_PRODUCT ? other.elements / GOOD_PRODUCT : 1;
-    return reads * excess * operands;
+    double depth = distance(find_largest(context, signature, &tiles->factors, values).row_bytes, GOOD_DEPTH);
+    double width = 1 - product.rows / product.perimeter; /* of two alike the taller: the left factor comes a row at a time */
+    return reads * excess * operands * (1 + (depth - 1) / 16 + width / 256);
 }
 
 static bool same_group(const bool *decided, int count, const int64_t *a, const int64_t *b) {
@@ -108,9 +123,9 @@ static void sort(Candidates *candidates) {
 
 static Candidates find_candidates(Context *context, const ClusterKernel *kernel) {
     const Signature *signature = &kernel->kernel->signature;
-    Shapes tiles = {0}, products = {0};
+    Tiles tiles = {0};
     Candidates candidates = {0};
-    find_shapes(context, kernel->kernel->body, &tiles, &products);
+    find_shapes(context, kernel->kernel->body, &tiles);
     Assignment assignment = assignment_first(context, signature);
     for (int i = 0; i < signature->search.count; i++)
         assignment.varies[i] = true;
@@ -119,7 +134,7 @@ static Candidates find_candidates(Context *context, const ClusterKernel *kernel)
         if (!variant_admissible(context, kernel, assignment.values))
             continue;
         Candidate candidate = {arena_alloc(context->arena, sizeof(int64_t) * (size_t)(signature->search.count + 1)),
-            cost_of(context, signature, &tiles, &products, assignment.values)};
+            cost_of(context, signature, &tiles, assignment.values)};
         memcpy(candidate.values, assignment.values, sizeof(int64_t) * (size_t)signature->search.count);
         vec_push(context->arena, &candidates, candidate);
     } while (assignment_next(&assignment) && ++tried < MAX_ASSIGNMENTS);

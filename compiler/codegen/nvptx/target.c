@@ -53,11 +53,25 @@ static void annotate(Simt *s, const char *key, int64_t value) {
     LLVMAddNamedMetadataOperand(e->module, "nvvm.annotations", LLVMMetadataAsValue(e->llvm, LLVMMDNodeInContext2(e->llvm, parts, 3)));
 }
 
+/* CTAs of a multiprocessor that the kernel's registers and shared memory leave room for: told to the assembler, which otherwise takes registers for
+ * loads far ahead until only one or two fit. 0: as it likes. */
+static int64_t resident_ctas(const IrKernel *kernel) {
+    enum { REGISTERS = 65536, THREADS = 2048, SHARED_BYTES = 227 << 10, SCALARS = 32, MOST = 4 };
+    if (!kernel->registers)
+        return 0;
+    int64_t needed = kernel->registers + kernel->registers / 6 + SCALARS; /* tiles, values on their way, addresses and bounds */
+    int64_t ctas = REGISTERS / (needed * kernel->threads);
+    if (kernel->shared_bytes && ctas > SHARED_BYTES / (kernel->shared_bytes + 1024))
+        ctas = SHARED_BYTES / (kernel->shared_bytes + 1024);
+    return ctas > THREADS / kernel->threads ? THREADS / kernel->threads : ctas > MOST ? MOST : ctas;
+}
+
 static void set_limits(Simt *s) {
     const Signature *signature = &s->kernel->signature;
     annotate(s, "maxntidx", s->threads);
-    if (signature->launch_min_blocks > 0)
-        annotate(s, "minctasm", signature->launch_min_blocks);
+    int64_t blocks = signature->launch_threads ? signature->launch_min_blocks : resident_ctas(s->kernel);
+    if (blocks > 0)
+        annotate(s, "minctasm", blocks);
     if (signature->launch_max_regs > 0)
         annotate(s, "maxnreg", signature->launch_max_regs);
 }

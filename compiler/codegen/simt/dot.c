@@ -71,25 +71,23 @@ static LLVMValueRef widen(const Product *p, const Factor *factor, LLVMValueRef s
     return emit_convert(e, factor->type->scalar, p->type->scalar, value_from_memory(e, factor->type->scalar, stored));
 }
 
-/* values[step][i]: offset i at k + step. */
-static void load_factor(const Product *p, const Factor *factor, LLVMValueRef k, int steps, LLVMValueRef (*values)[1 << LAYOUT_REGISTERS]) {
+/* values[step][i]: offset i at k + step, for the run of offsets from `i` on. */
+static void load_run(const Product *p, const Factor *factor, int i, LLVMValueRef k, int steps, LLVMValueRef (*values)[1 << LAYOUT_REGISTERS]) {
     Simt *s = p->s;
     LLVMBuilderRef builder = s->e->builder;
     LLVMTypeRef memory = memory_type(s->e, factor->type->scalar);
     int length = factor->k_is_last ? steps : factor->run, loads = factor->k_is_last ? 1 : steps;
     LLVMTypeRef type = length > 1 ? LLVMVectorType(memory, (unsigned)length) : memory;
     LLVMValueRef moved = LLVMBuildMul(builder, k, simt_int(s, factor->k_is_last ? factor->size : factor->pitch), "");
-    for (int i = 0; i < factor->count; i += factor->run) {
-        for (int load = 0; load < loads; load++) {
-            LLVMValueRef address = LLVMBuildAdd(builder, LLVMBuildAdd(builder, factor->base[i], moved, ""), simt_int(s, load * factor->pitch), "");
-            LLVMValueRef loaded = simt_shared_load(s, type, address, (unsigned)(length * factor->size), NULL, p->op->span);
-            for (int n = 0; n < length; n++) {
-                LLVMValueRef stored = length > 1 ? LLVMBuildExtractElement(builder, loaded, simt_int(s, n), "") : loaded;
-                if (factor->k_is_last)
-                    values[n][i] = widen(p, factor, stored);
-                else
-                    values[load][i + n] = widen(p, factor, stored);
-            }
+    for (int load = 0; load < loads; load++) {
+        LLVMValueRef address = LLVMBuildAdd(builder, LLVMBuildAdd(builder, factor->base[i], moved, ""), simt_int(s, load * factor->pitch), "");
+        LLVMValueRef loaded = simt_shared_load(s, type, address, (unsigned)(length * factor->size), NULL, p->op->span);
+        for (int n = 0; n < length; n++) {
+            LLVMValueRef stored = length > 1 ? LLVMBuildExtractElement(builder, loaded, simt_int(s, n), "") : loaded;
+            if (factor->k_is_last)
+                values[n][i] = widen(p, factor, stored);
+            else
+                values[load][i + n] = widen(p, factor, stored);
         }
     }
 }
@@ -101,7 +99,20 @@ static LLVMValueRef multiply_add(const Product *p, LLVMValueRef a, LLVMValueRef 
     return LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, a, b, ""), sum, "");
 }
 
-/* Turns from k = first to last, `steps` at a time; sums are carried. */
+/* Adds to the sums of the rows from offset `first` on, so many as a run of the left factor has. */
+static void add_products(const Product *p, LLVMValueRef *sums, int first, int steps, LLVMValueRef (*a)[1 << LAYOUT_REGISTERS],
+    LLVMValueRef (*b)[1 << LAYOUT_REGISTERS]) {
+    for (int step = 0; step < steps; step++) {
+        for (int i = 0; i < simt_count(p->type); i++) {
+            int row = find_offset(&p->a, layout_register_at(p->type->layout, i, 0));
+            int column = find_offset(&p->b, layout_register_at(p->type->layout, i, 1));
+            if (row >= first && row < first + p->a.run)
+                sums[i] = multiply_add(p, a[step][row], b[step][column], sums[i]);
+        }
+    }
+}
+
+/* Turns from k = first to last, `steps` at a time; sums are carried. The left factor comes a run at a time: registers hold little of it at once. */
 static void multiply(const Product *p, LLVMValueRef *sums, int64_t first, int64_t last, int steps) {
     Simt *s = p->s;
     Emitter *e = s->e;
@@ -122,14 +133,11 @@ static void multiply(const Product *p, LLVMValueRef *sums, int64_t first, int64_
     LLVMPositionBuilderAtEnd(e->builder, body);
     LLVMValueRef turn = LLVMBuildTrunc(e->builder, loop.index, e->i32, "");
     LLVMValueRef k = LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, turn, simt_int(s, steps), ""), simt_int(s, first), "");
-    load_factor(p, &p->a, k, steps, a);
-    load_factor(p, &p->b, k, steps, b);
-    for (int step = 0; step < steps; step++) {
-        for (int i = 0; i < count; i++) {
-            int row = find_offset(&p->a, layout_register_at(p->type->layout, i, 0)),
-                column = find_offset(&p->b, layout_register_at(p->type->layout, i, 1));
-            sums[i] = multiply_add(p, a[step][row], b[step][column], sums[i]);
-        }
+    for (int i = 0; i < p->b.count; i += p->b.run)
+        load_run(p, &p->b, i, k, steps, b);
+    for (int i = 0; i < p->a.count; i += p->a.run) {
+        load_run(p, &p->a, i, k, steps, a);
+        add_products(p, sums, i, steps, a, b);
     }
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->builder);
     for (int i = 0; i < count; i++) {
