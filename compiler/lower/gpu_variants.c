@@ -53,17 +53,17 @@ static void find_shapes(Context *context, const IrBlock *block, Tiles *tiles) {
     }
 }
 
-/* The largest tile under an assignment; without one, all is 0. */
-typedef struct Largest {
+/* The largest tile, or the smallest, under an assignment; without one, all is 0. */
+typedef struct TileSize {
     double elements, perimeter;
     double rows, row_bytes; /* of a tile of rank 2 */
     bool is_row;            /* or a column */
-} Largest;
+} TileSize;
 
-static Largest find_largest(Context *context, const Signature *signature, const Shapes *shapes, const int64_t *values) {
-    Largest largest = {0};
+static TileSize find_size(Context *context, const Signature *signature, const Shapes *shapes, const int64_t *values, bool smallest) {
+    TileSize found = {0};
     for (int i = 0; i < shapes->count; i++) {
-        Largest tile = {.elements = 1};
+        TileSize tile = {.elements = 1};
         int long_axes = 0;
         double bytes = dtype_bits(shapes->items[i]->scalar) / 8;
         for (int k = 0; k < shapes->items[i]->rank; k++) {
@@ -76,10 +76,10 @@ static Largest find_largest(Context *context, const Signature *signature, const 
             long_axes += extent > 1;
         }
         tile.is_row = long_axes < 2;
-        if (tile.elements > largest.elements)
-            largest = tile;
+        if (!found.elements || (smallest ? tile.elements < found.elements : tile.elements > found.elements))
+            found = tile;
     }
-    return largest;
+    return found;
 }
 
 /* How many times too large or too small. */
@@ -88,15 +88,16 @@ static double distance(double size, double good) {
 }
 
 static double cost_of(Context *context, const Signature *signature, const Tiles *tiles, const int64_t *values) {
-    Largest other = find_largest(context, signature, &tiles->others, values), product = find_largest(context, signature, &tiles->products, values);
+    TileSize other = find_size(context, signature, &tiles->others, values, false), product = find_size(context, signature, &tiles->products, values, false);
     if (product.elements == 0)
         return distance(other.elements, other.is_row ? GOOD_ROW : GOOD_TILE);
     double reads = product.perimeter / product.elements; /* elements a product of the inner extent */
     double excess = product.elements > MOST_PRODUCT ? product.elements / MOST_PRODUCT * 16 : 1;
     double operands = other.elements > 2 * GOOD_PRODUCT ? other.elements / GOOD_PRODUCT : 1;
-    double depth = distance(find_largest(context, signature, &tiles->factors, values).row_bytes, GOOD_DEPTH);
+    double depth = distance(find_size(context, signature, &tiles->factors, values, false).row_bytes, GOOD_DEPTH);
+    double least = distance(find_size(context, signature, &tiles->products, values, true).elements, GOOD_PRODUCT); /* where several are chained */
     double width = 1 - product.rows / product.perimeter; /* of two alike the taller: the left factor comes a row at a time */
-    return reads * excess * operands * (1 + (depth - 1) / 16 + width / 256);
+    return reads * excess * operands * (1 + (depth - 1) / 16 + (least - 1) / 32 + width / 256);
 }
 
 static bool same_group(const bool *decided, int count, const int64_t *a, const int64_t *b) {

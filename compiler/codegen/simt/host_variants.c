@@ -9,7 +9,7 @@
 /* NULL where one of the stages cannot run: *why says so. */
 static IrKernel **lay_out(
     Context *context, const ClusterKernel *kernel, IrKernel *const *stages, const int64_t *values, bool only_thread_code, const char **why) {
-    LayoutLimits limits = {simt_cpu.shared_limit, simt_cpu.register_limit};
+    LayoutLimits limits = {.shared_bytes = simt_cpu.shared_limit, .registers = simt_cpu.register_limit};
     IrKernel **threads = NEW_ARRAY(context->arena, IrKernel *, kernel->stages.count);
     for (int s = 0; s < kernel->stages.count; s++) {
         if (only_thread_code && !ir_has_thread_code(stages[s]))
