@@ -105,6 +105,7 @@ static RunOptions run_options(const CommandLine *line) {
         .progress = (ProgressMode)values[OPTION_PROGRESS].number,
         .log = values[OPTION_LOG].given ? (LogLevel)values[OPTION_LOG].number : LOG_WARNING,
         .keep_staging = values[OPTION_KEEP_STAGING].given,
+        .selfcheck = values[OPTION_SELFCHECK].given,
         .device = values[OPTION_DEVICE].text,
         .simt = {(uint64_t)values[OPTION_SIMT_SEED].number, (int)values[OPTION_SIMT_ELECT].number, values[OPTION_SIMT_WEAK].given},
     };

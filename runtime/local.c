@@ -1,5 +1,6 @@
 #include "runtime/pod/pod.h"
 #include "runtime/progress.h"
+#include "runtime/selfcheck.h"
 #include "runtime/task.h"
 #include "runtime/thread.h"
 #include "runtime/tune.h"
@@ -184,6 +185,7 @@ static bool pods_verdict(const Local *local, Error *error) {
 }
 
 static bool run_pods(Local *local, Error *error) {
+    atomic_store(&local->job->settled, false);
     local->reserve = task_start(run_reserve, local->job, error);
     bool fine = local->reserve != NULL;
     Progress progress;
@@ -235,7 +237,7 @@ static int64_t pod_memory(const Local *local, Error *error) {
 static bool tune(Local *local, const PlanOptions *plan, Error *error) {
     Tuned tuned;
     Model model;
-    TuneMachine machine = {&local->devices.items[0], local->pod_count, local->threads};
+    TuneMachine machine = {&local->devices.items[0], local->pod_count, local->threads, true};
     if (!job_tune(local->job, &machine, plan, &model, &tuned, error))
         return false;
     local->predicted = tuned.seconds;
@@ -266,47 +268,71 @@ static bool make_plan(Local *local, int *exit_code, Error *error) {
     return true;
 }
 
-static int run_job(Local *local) {
-    const RunOptions *options = local->options;
-    Error error;
-    int exit_code;
-    if (!device_select(options->device, local->job->kernel, &local->devices, &error))
-        return fail(EXIT_FAILED, &error);
-    local->job->device = local->devices.class;
-    if (local->devices.reason.text[0] != '\0') {
-        char text[sizeof error.text + 64];
-        snprintf(text, sizeof text, "leaves run on the CPU: %s", local->devices.reason.text);
-        say(local, LOG_INFO, text);
-    }
+static bool open_events(Local *local, Error *error) {
+    local->stop_event = eventfd(0, EFD_CLOEXEC);
+    local->over_event = eventfd(0, EFD_CLOEXEC);
+    return (local->stop_event >= 0 && local->over_event >= 0) || error_errno(error, "cannot make an event descriptor");
+}
+
+static void local_init(Local *local, Job *job, const RunOptions *options, const DeviceSet *devices) {
+    *local = (Local){.job = job, .options = options, .devices = *devices, .stop_event = -1, .over_event = -1};
     local->pod_count = options->pods > 0 ? options->pods : local->devices.count;
     local->threads = options->threads > 0 ? options->threads : machine_processors() / local->pod_count;
     if (local->threads < 1)
         local->threads = 1;
+    local->pods = new_zeroed((size_t)local->pod_count, sizeof *local->pods);
+}
+
+static void local_fini(Local *local) {
+    if (local->stop_event >= 0)
+        close(local->stop_event);
+    if (local->over_event >= 0)
+        close(local->over_event);
+    free(local->pods);
+    placement_free(local->placement);
+    plan_free(local->plan);
+    problem_free(local->problem);
+}
+
+/* A SelfcheckRun. */
+static bool run_variation(void *context, const RunOptions *options, Error *error) {
+    const Local *user = context;
+    Local local;
+    int ignored;
+    local_init(&local, user->job, options, &user->devices);
+    bool fine = make_plan(&local, &ignored, error) && open_events(&local, error) && run_pods(&local, error);
+    local_fini(&local);
+    return fine;
+}
+
+static int run_job(Local *local) {
+    const RunOptions *options = local->options;
+    Error error;
+    int exit_code;
     if (!make_plan(local, &exit_code, &error))
         return fail(exit_code, &error);
-    local->pods = new_zeroed((size_t)local->pod_count, sizeof *local->pods);
-    local->stop_event = eventfd(0, EFD_CLOEXEC);
-    local->over_event = eventfd(0, EFD_CLOEXEC);
-    if (local->stop_event < 0 || local->over_event < 0) {
-        error_errno(&error, "cannot make an event descriptor");
-        return fail(EXIT_FAILED, &error);
-    }
-    if (!outputs_stage(local->job, options->keep_staging, &error) || !run_pods(local, &error) || !outputs_publish(local->job, &error))
+    if (!open_events(local, &error) || !outputs_stage(local->job, options->keep_staging, &error) ||
+        (options->selfcheck && !selfcheck(local->job, options, local->plan->memory, run_variation, local, &error)) || !run_pods(local, &error) ||
+        !outputs_publish(local->job, &error))
         return fail(EXIT_FAILED, &error);
     summarise(local);
     return EXIT_DONE;
 }
 
 int local_run(Job *job, const RunOptions *options) {
-    Local local = {.job = job, .options = options, .stop_event = -1, .over_event = -1};
+    DeviceSet devices;
+    Error error;
+    if (!device_select(options->device, job->kernel, &devices, &error))
+        return fail(EXIT_FAILED, &error);
+    job->device = devices.class;
+    Local local;
+    local_init(&local, job, options, &devices);
+    if (devices.reason.text[0] != '\0') {
+        char text[sizeof error.text + 64];
+        snprintf(text, sizeof text, "leaves run on the CPU: %s", devices.reason.text);
+        say(&local, LOG_INFO, text);
+    }
     int exit_code = run_job(&local);
-    if (local.stop_event >= 0)
-        close(local.stop_event);
-    if (local.over_event >= 0)
-        close(local.over_event);
-    free(local.pods);
-    placement_free(local.placement);
-    plan_free(local.plan);
-    problem_free(local.problem);
+    local_fini(&local);
     return exit_code;
 }

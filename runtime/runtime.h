@@ -247,6 +247,7 @@ typedef struct RunOptions {
     ProgressMode progress;
     LogLevel log;
     bool keep_staging;
+    bool selfcheck;     /* first run the job under several plans and compare */
     const char *device; /* the value of --device, or NULL */
     SimtOptions simt;
 } RunOptions;

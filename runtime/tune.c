@@ -204,6 +204,8 @@ static void take_fastest(Job *job, const TuneMachine *machine, const PlanOptions
 
 bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, Model *model, Tuned *tuned, Error *error) {
     *model = model_assumed(options);
+    if (machine->one_host && options->link_bw <= 0)
+        model->link_bw = 0;
     measure_files(job, model);
     Candidates candidates;
     bool found = candidates_rank(job, machine->pods, options, model, &candidates, error);

@@ -8,7 +8,8 @@
 typedef struct TuneMachine {
     const DeviceChoice *device; /* that leaves are timed on */
     int64_t pods;
-    int threads; /* of each pod */
+    int threads;   /* of each pod */
+    bool one_host; /* nothing is fetched */
 } TuneMachine;
 
 typedef struct Tuned {

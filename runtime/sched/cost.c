@@ -157,7 +157,7 @@ NodeSums node_sum(Summing *summing, const Placement *placement, int64_t node, in
 NodeTimes node_times(const Model *model, const NodeSums *sums) {
     NodeTimes times = {
         .storage = (double)sums->loaded / model->read_bw + (double)sums->stored / model->write_bw,
-        .link = (double)sums->fetched / model->link_bw,
+        .link = sums->fetched > 0 ? (double)sums->fetched / model->link_bw : 0,
         .compute = sums->work / model->leaf_flops,
         .launch = (double)sums->launches * model->launch,
     };
@@ -174,6 +174,8 @@ NodeTimes node_times(const Model *model, const NodeSums *sums) {
 
 /* With k nodes that use a tile, each loads a k-th of what they share and fetches the rest from the others. */
 static bool fetching_pays(const Operand *operand, const Placement *placement, const Model *model) {
+    if (model->link_bw <= 0)
+        return false;
     int64_t users = 1; /* units a tile */
     for (int a = 0; a < 3; a++)
         users *= operand->stride[a] == 0 ? placement->problem->supers[a] : 1;

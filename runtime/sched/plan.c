@@ -130,6 +130,14 @@ static void keep_shared(const Problem *problem, int64_t depth, int64_t memory, i
     }
 }
 
+int64_t plan_least(const Problem *problem) {
+    int64_t *slots = new_zeroed((size_t)problem->operand_count, sizeof *slots);
+    set_depth(problem, 1, false, slots);
+    __int128 bytes = bytes_of(problem, slots);
+    free(slots);
+    return bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
+}
+
 static bool refuse_memory(const Problem *problem, const int64_t *slots, int64_t memory, Error *error) {
     char list[700];
     size_t used = 0;

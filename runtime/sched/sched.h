@@ -122,6 +122,7 @@ typedef struct Plan {
  * for each operand, where not even one unit fits. */
 Plan *plan_make(const Problem *problem, int64_t memory, Error *error);
 void plan_free(Plan *plan);
+int64_t plan_least(const Problem *problem); /* the least memory that there is a plan for */
 
 /* Half of the machine's memory, and the processors that this process may use. */
 int64_t machine_memory(void);

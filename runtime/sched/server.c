@@ -221,7 +221,7 @@ static bool stage(Server *server, Error *error) {
 static bool tune(Server *server, Error *error) {
     const PlanOptions *options = &server->options->plan;
     DeviceChoice device = {&cpu_device, 0};
-    TuneMachine machine = {&device, server->options->nodes > 0 ? server->options->nodes : 1, machine_processors()};
+    TuneMachine machine = {&device, server->options->nodes > 0 ? server->options->nodes : 1, machine_processors(), false};
     Model model;
     Tuned tuned;
     if (options->autotune == AUTOTUNE_NONE)

@@ -105,7 +105,7 @@ static const struct {
     {"--leaf=measure job.json", "--leaf=measure is not supported yet"},
     {"--split-k=2 job.json", "--split-k is not supported yet"},
     {"--mixed job.json", "--mixed is not supported yet"},
-    {"--selfcheck job.json", "--selfcheck is not supported yet"},
+    {"--selfcheck --role=sched job.json", "--selfcheck means nothing here: it goes with a run"},
     {"--audit=5% job.json", "--audit is not supported yet"},
     {"--placement=near-data job.json", "--placement=near-data is not supported yet"},
     {"--resume job.json", "--resume is not supported yet"},

@@ -24,6 +24,7 @@ typedef struct RandomProgram {
     int64_t values[PROGRAM_DIMS]; /* of the variant */
     Job job;
     int axes;                          /* of the grid that are split */
+    bool leaky;                        /* what leaves write depends on how many super-tiles there are */
     char *folder;                      /* its own, with the tensor files in it; NULL without files */
     uint64_t *before[PROGRAM_TENSORS]; /* elements */
     uint64_t *after[PROGRAM_TENSORS];  /* what tensors must hold at the end */

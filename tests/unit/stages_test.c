@@ -5,6 +5,7 @@
 #include "tests/unit/random_program.h"
 
 #include <check.h>
+#include <string.h>
 
 static Error error;
 
@@ -47,11 +48,37 @@ START_TEST(splits_pods_and_memory_change_no_bit) {
 }
 END_TEST
 
+/* The job runs under several plans before it runs: all is well, unless a leaf knows of super-tiles. */
+START_TEST(selfcheck_compares_plans) {
+    uint64_t state = 12;
+    int found = 0;
+    for (int round = 0; round < 12; round++) {
+        RandomProgram *program = random_program_new(random_next(&state), true);
+        RunOptions options = {.pods = 2, .threads = 1, .progress = PROGRESS_NONE, .selfcheck = true, .plan = {.memory = 1 << 24}};
+        ck_assert_int_eq(local_run(&program->job, &options), EXIT_DONE);
+        ck_assert_ptr_null(random_program_wrong(program));
+        random_program_rewind(program);
+        program->leaky = true;
+        uint64_t *after[PROGRAM_TENSORS];
+        memcpy(after, program->after, sizeof after);
+        memcpy(program->after, program->before, sizeof after);
+        if (local_run(&program->job, &options) == EXIT_FAILED) {
+            found++;
+            ck_assert_ptr_null(random_program_wrong(program)); /* the old contents */
+        }
+        memcpy(program->after, after, sizeof after);
+        ck_assert(random_program_free(program));
+    }
+    ck_assert_int_ge(found, 6);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("stages");
     TCase *tests = tcase_create("stages");
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, splits_pods_and_memory_change_no_bit);
+    tcase_add_test(tests, selfcheck_compares_plans);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
