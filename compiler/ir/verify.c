@@ -260,6 +260,11 @@ static bool check_terminator(Verifier *v, const IrOp *op) {
     return op->kind != OP_YIELD || check_types(v, "yielded", op->operands.items, op->operands.count, result_types(v, owner), owner->results.count);
 }
 
+/* No values have no address that could be moved. */
+static IrValue **values_from(IrValue **values, int first) {
+    return first > 0 ? values + first : values;
+}
+
 static bool check_region_args(Verifier *v, const IrOp *op) {
     for (int i = 0; i < op->regions.count; i++) {
         IrBlock *region = op->regions.items[i];
@@ -267,7 +272,7 @@ static bool check_region_args(Verifier *v, const IrOp *op) {
         if (op->kind == OP_FOR && (region->args.count == 0 || !is_scalar(region->args.items[0], PHB_I64)))
             return verify_broken(v, "the first argument of the body is the index, an i64");
         int carried = op->kind == OP_IF ? 0 : op->results.count;
-        if (!check_types(v, "arguments", region->args.items + index, region->args.count - index, result_types(v, op), carried))
+        if (!check_types(v, "arguments", values_from(region->args.items, index), region->args.count - index, result_types(v, op), carried))
             return false;
     }
     return true;
@@ -288,7 +293,7 @@ static bool check_region_op(Verifier *v, const IrOp *op) {
     if (op->kind == OP_FOR && op->dim && !verify_extent(v, op->dim, SCOPE_STATIC))
         return false;
     bool carries = op->kind == OP_IF ||
-                   check_types(v, "initial values", op->operands.items + first, op->operands.count - first, result_types(v, op), op->results.count);
+                   check_types(v, "initial values", values_from(op->operands.items, first), op->operands.count - first, result_types(v, op), op->results.count);
     return carries && check_region_args(v, op);
 }
 

@@ -75,12 +75,14 @@ int coverage_print(const Coverage *coverage, FILE *out, int least, bool by_type)
  * preferred. The caller frees it. */
 char *generate_kernel(uint64_t seed, const char *name, const Coverage *so_far);
 
+typedef enum BuildChoice { BUILDS_ALL, BUILDS_FIRST, BUILDS_LAST } BuildChoice; /* FIRST: the best code; LAST: -O0, which is compiled soonest */
+
 /* What is used on every kernel. */
 typedef struct Tools {
     const char *phobosc;
     const char *folder; /* to work in */
     bool has_v4;        /* this processor runs x86-64-v4 */
-    bool only_first;    /* one build is enough */
+    BuildChoice builds;
 } Tools;
 
 /* ---- subject.c: a text, parsed and checked, and the problem that its comment sets ---- */

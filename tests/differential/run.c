@@ -75,11 +75,11 @@ static bool write_file(const char *path, const void *data, size_t size) {
 }
 
 static int first_build(const Tools *tools) {
-    return tools->has_v4 ? 0 : 1;
+    return tools->builds == BUILDS_LAST ? BUILD_COUNT - 1 : tools->has_v4 ? 0 : 1;
 }
 
 static bool is_used(const Tools *tools, int build) {
-    return tools->only_first ? build == first_build(tools) : tools->has_v4 || !builds[build].needs_v4;
+    return tools->builds == BUILDS_ALL ? build >= first_build(tools) : build == first_build(tools);
 }
 
 Compilation compile_start(const Tools *tools, const char *text) {
@@ -295,7 +295,7 @@ static int ways_of(const Tools *tools, const Problem *problem, const Setting *se
             ways[count++] = (Way){first, pods, 0};
     if (has_units)
         ways[count++] = (Way){first, 2, 1 + (int)(setting->seed / 3 % 3)};
-    for (int build = first + 1; build < BUILD_COUNT && !tools->only_first; build++)
+    for (int build = first + 1; build < BUILD_COUNT && tools->builds == BUILDS_ALL; build++)
         ways[count++] = (Way){build, 1, 0};
     return count;
 }

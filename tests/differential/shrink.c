@@ -152,9 +152,20 @@ static bool shrink_once(const Tools *tools, char **best, Verdict verdict, int *a
     return changed;
 }
 
+static bool still_fails(const Tools *tools, const char *text, Verdict verdict) {
+    Buffer log = {0};
+    bool fails = judge(tools, text, &log) == verdict;
+    buffer_free(&log);
+    return fails;
+}
+
 char *shrink(const Tools *tools, const char *text, Verdict verdict) {
     Tools quick = *tools;
-    quick.only_first = verdict == VERDICT_WRONG; /* which the first executable decides alone */
+    if (verdict == VERDICT_WRONG) { /* which one executable decides alone */
+        quick.builds = BUILDS_LAST;
+        if (!still_fails(&quick, text, verdict))
+            quick.builds = BUILDS_FIRST;
+    }
     char *best = strdup(text);
     int attempts = 0;
     while (shrink_once(&quick, &best, verdict, &attempts))
