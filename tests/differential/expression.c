@@ -225,9 +225,19 @@ static const char *compare(Generator *g, Shape shape, int depth) {
     return binary_of(g, (BinaryOp)(BINARY_EQ + below(g, 6)), number_type(g), shape, depth);
 }
 
+const char *decided_index(Generator *g) {
+    int first = below(g, g->name_count + 1);
+    for (int k = 0; k < g->name_count; k++) {
+        const Name *name = &g->names[(first + k) % g->name_count];
+        if (name->is_decided && name->type == PHB_I64 && name->shape.rank == 0)
+            return name->text;
+    }
+    return NULL;
+}
+
 const char *decided_condition(Generator *g) {
     static const char *const ops[] = {"<", "<=", ">", ">=", "==", "!="};
-    const char *a = find_name(g, PHB_I64, scalar_shape());
+    const char *a = decided_index(g);
     if (!a || chance(g, 30))
         a = position(g);
     return text(g, "%s %% 3 %s %d", a, ops[below(g, 6)], below(g, 3));

@@ -49,7 +49,7 @@ static void leave(Generator *g, Outside *outside) {
 static void fn_body(Generator *g, const Fn *fn) {
     PhbDType local = number_type(g);
     line(g, "var z = %s", expression(g, local, fn->shape, 2));
-    g->names[g->name_count++] = (Name){"z", local, fn->shape, true, false, -1};
+    g->names[g->name_count++] = (Name){"z", local, fn->shape, true, false, false, -1};
     if (chance(g, 50)) {
         line(g, "if %s {", expression(g, PHB_BOOL, scalar_shape(), 1));
         line(g, "    return %s", expression(g, fn->type, fn->shape, 1));
@@ -83,8 +83,8 @@ void add_fn(Generator *g) {
         g->spelling[1] = "Q";
         type = text(g, fn->shape.rank == 2 ? "tile<%s>[P, Q]" : "tile<%s>[Q]", dtype_name(fn->type));
     }
-    g->names[g->name_count++] = (Name){"x", fn->type, fn->shape, false, false, -1};
-    g->names[g->name_count++] = (Name){"y", fn->type, scalar_shape(), false, false, -1};
+    g->names[g->name_count++] = (Name){"x", fn->type, fn->shape, false, false, false, -1};
+    g->names[g->name_count++] = (Name){"y", fn->type, scalar_shape(), false, false, false, -1};
     const char *first = has_dims || chance(g, 70) ? text(g, "x: %s", type) : "x";
     const char *second = chance(g, 50) ? "y" : text(g, "y: %s", dtype_name(fn->type));
     line(g, "fn %s(%s, %s)%s {", fn->name, first, second, first[1] && chance(g, 80) ? text(g, " -> %s", type) : "");

@@ -83,7 +83,7 @@ void add_scalars(Generator *g) {
         PhbDType type = number_type(g);
         const char *name = text(g, "s%d", i);
         buffer_printf(&g->params, ", %s: %s", name, dtype_name(type));
-        g->names[g->name_count++] = (Name){name, type, scalar_shape(), false, false, -1};
+        g->names[g->name_count++] = (Name){name, type, scalar_shape(), false, false, true, -1};
     }
 }
 
@@ -95,12 +95,14 @@ void add_frame(Generator *g) {
         line(g, chance(g, 50) ? "let row = ctx.block.y * TM%s" : "let row = TM * ctx.block.y%s", shift[0]);
     line(g, "let col = ctx.block.x * TN%s", shift[1]);
     for (int i = g->rank > 1 ? 0 : 1; i < 2 && !g->has_cluster; i++)
-        g->names[g->name_count++] = (Name){i ? "col" : "row", PHB_I64, scalar_shape(), false, false, -1};
+        g->names[g->name_count++] = (Name){i ? "col" : "row", PHB_I64, scalar_shape(), false, false, true, -1};
 }
 
 /* An extent around a few tiles: below one, whole, with a rest. */
 static int64_t whole_extent(Generator *g, int axis, bool is_aligned) {
-    int tile = (int)(chance(g, 50) ? g->search[axis].most : g->search[axis].least);
+    int tile = (int)(chance(g, 50) ? g->search[axis].most : g->search[axis].least), room = (int)g->search[axis].least - g->shift[axis] - 1;
+    if (g->is_shifted && room > 0 && chance(g, 35)) /* shorter than what is left of a tile that begins before it */
+        return 1 + below(g, room);
     int64_t extent = is_aligned ? g->search[axis].most * (1 + below(g, 2)) : tile * (1 + below(g, 3)) + below(g, 2 * tile + 1) - tile;
     return extent < 1 ? 1 : extent;
 }

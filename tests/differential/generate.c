@@ -8,7 +8,7 @@ enum { BLOCK_DEPTH = 2 };
 const char *add_name(Generator *g, PhbDType type, Shape shape, bool is_mutable) {
     const char *name = text(g, "%c%d", is_mutable ? 'v' : 't', g->fresh++);
     if (g->name_count < MOST_NAMES)
-        g->names[g->name_count++] = (Name){name, type, shape, is_mutable, false, -1};
+        g->names[g->name_count++] = (Name){name, type, shape, is_mutable, false, false, -1};
     return name;
 }
 
@@ -185,7 +185,7 @@ char *generate_kernel(uint64_t seed, const char *name, const Coverage *so_far) {
     g.indent = 1;
     add_frame(&g);
     statements(&g, BLOCK_DEPTH, 2 + below(&g, 5), false);
-    for (int i = 8 + below(&g, 6); i > 0; i--)
+    for (int i = 8 + below(&g, 4); i > 0; i--)
         pursue_goal(&g, i);
     for (int i = 0; i < g.output_count; i++)
         last_store(&g, i);

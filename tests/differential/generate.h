@@ -19,6 +19,7 @@ typedef struct Name {
     PhbDType type;
     Shape shape;
     bool is_mutable, is_small; /* is_small: an i64 that may stand in a subscript */
+    bool is_decided;           /* it hangs on no computed float */
     int output;                /* its value reaches this output; -1: perhaps some */
 } Name;
 
@@ -102,6 +103,7 @@ const char *type_text_of(Generator *g, PhbDType type, Shape shape);
 const char *find_name(Generator *g, PhbDType type, Shape shape);
 const char *expression(Generator *g, PhbDType type, Shape shape, int depth);
 const char *loose_expression(Generator *g, PhbDType type, Shape shape, int depth); /* of a shape that broadcasts */
+const char *decided_index(Generator *g);                                           /* an i64 of the same sort; NULL: none */
 const char *decided_condition(Generator *g);                                       /* one that hangs on integers alone */
 bool operator_compares(BinaryOp op);
 BinaryOp arithmetic_for(Generator *g, PhbDType type); /* whose result has the type of its operands */

@@ -13,7 +13,7 @@ static void nested(Generator *g, int depth, bool in_loop) {
 }
 
 static const char *condition(Generator *g) {
-    return chance(g, 90) ? decided_condition(g) : expression(g, PHB_BOOL, scalar_shape(), 1);
+    return chance(g, 95) ? decided_condition(g) : expression(g, PHB_BOOL, scalar_shape(), 1);
 }
 
 void if_statement(Generator *g, int depth, bool in_loop) {
@@ -32,7 +32,7 @@ void if_statement(Generator *g, int depth, bool in_loop) {
 
 static void add_index(Generator *g, const char *name) {
     if (g->name_count < MOST_NAMES)
-        g->names[g->name_count++] = (Name){name, PHB_I64, scalar_shape(), false, true, -1};
+        g->names[g->name_count++] = (Name){name, PHB_I64, scalar_shape(), false, true, true, -1};
 }
 
 static const char *constant_range(Generator *g) {
@@ -49,7 +49,7 @@ static const char *constant_range(Generator *g) {
 /* Bounds that are known at run time alone: a tensor's extent, forwards or backwards, or what a scalar decides. */
 static const char *computed_range(Generator *g) {
     int step = 3 + below(g, 10);
-    const char *scalar = find_name(g, PHB_I64, scalar_shape());
+    const char *scalar = decided_index(g);
     if (scalar && chance(g, 30))
         return text(g, "%s & 3", scalar);
     const char *extent = NULL;
