@@ -20,15 +20,16 @@ if [ -z "$check" ]; then
     printf '| fault | seed | found | kernel | lines of the smallest |\n|---|---|---|---|---|\n'
 fi
 
-# The file with the fault in it, on standard output.
+# faulty FILE: with the fault in it, on standard output.
 faulty() {
     OLD=$old NEW=$new perl -0pe '
         my $count = s/\Q$ENV{OLD}\E/$ENV{NEW}/g;
-        die "not there exactly once in $ARGV: $ENV{OLD}\n" unless $count == 1;' "$source/$file"
+        die "not there exactly once in $ARGV: $ENV{OLD}\n" unless $count == 1;' "$1"
 }
 
 hunt() {
-    faulty >"$work/source/$file"
+    cp "$work/source/$file" "$work/sound"
+    faulty "$work/sound" >"$work/source/$file"
     cmake --build "$work/build" --target phobosc >>"$work/log" 2>&1
     if "$differential" "$work/build/bin/phobosc" "$work/run" --count="$kernels" --chunk=10 --seed="$planted" --stop >"$work/found" 2>&1; then
         echo "| $name | $planted | MISSED | | |"
@@ -39,13 +40,13 @@ hunt() {
         echo "| $name | $planted | $(sed -n 's/^stopped: \(.*\), after kernel \(.*\)/\1 | \2/p' "$work/found") | $lines |"
         [ "$lines" -le $most_lines ] || { missed=$((missed + 1)) && cat "$work/found"; }
     fi
-    cp "$source/$file" "$work/source/$file"
+    cp "$work/sound" "$work/source/$file"
 }
 
 plant() {
     planted=$((planted + 1))
     if [ -n "$check" ]; then
-        faulty >/dev/null || missed=$((missed + 1))
+        faulty "$source/$file" >/dev/null || missed=$((missed + 1))
     elif [ "$planted" -ge "$first" ] && [ "$planted" -le "$last" ]; then
         hunt
     fi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compilers that read another text than they are given: random kernels find each, and what found it shrinks to a few lines that still hold the cause.
+# A compiler that reads another text than it is given: random kernels find it, and what found it shrinks to a few lines that still hold the cause.
 #
 #     shrink.sh DIFFERENTIAL PHOBOSC WORK_DIR
 set -u
@@ -34,6 +34,5 @@ EOF
     rm -rf "$work/run_$1"
 }
 
-faulty triangle 's/tril(/triu(/g' 'tril('
 faulty shift 's/ >> / << /g' ' >>'
 exit $failed
