@@ -1,4 +1,5 @@
-/* differential PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop] [--dry]     fresh kernels
+/* differential PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop] [--quick] [--dry]     fresh kernels
+ *     --stop: at the first failure; --quick: code of -O0 alone; --dry: nothing is compiled
  * differential PHOBOSC FOLDER --replay FILE..                                         saved ones
  * differential PHOBOSC FOLDER --print=SEED                                            one kernel's text */
 #include "tests/differential/differential.h"
@@ -261,10 +262,13 @@ int main(int argc, char **argv) {
     static Run run = {.seed = 1, .count = 300, .chunk = MOST_KERNELS_OF_A_FILE, .shrinks = 8};
     if (argc < 3) {
         fprintf(stderr,
-            "usage: %s PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop] [--dry] | --replay FILE.. | --print=SEED\n", argv[0]);
+            "usage: %s PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop] [--quick] [--dry] | --replay FILE.. | --print=SEED\n", argv[0]);
         return 2;
     }
     Tools tools = {.phobosc = argv[1], .has_v4 = __builtin_cpu_supports("x86-64-v4")};
+    for (int i = 3; i < argc; i++)
+        if (strcmp(argv[i], "--quick") == 0)
+            tools.builds = BUILDS_LAST;
     run.tools[0] = tools_in(tools, argv[2], "even");
     run.tools[1] = tools_in(tools, argv[2], "odd");
     run.small = tools_in(tools, argv[2], "small");
@@ -278,6 +282,8 @@ int main(int argc, char **argv) {
             run.stop = true;
             continue;
         }
+        if (strcmp(argv[i], "--quick") == 0)
+            continue;
         if (strcmp(argv[i], "--dry") == 0) {
             run.dry = true;
             continue;
