@@ -21,9 +21,9 @@ void choose_frame(Generator *g) {
     g->spelling[1] = "TN";
     g->has_batch = g->rank >= 3;
     g->has_cluster = g->rank < 4 && chance(g, 30);
-    g->is_shifted = !g->has_cluster && chance(g, 25);
+    g->is_shifted = !g->has_cluster && chance(g, 35);
     for (int axis = 0; axis < 2 && g->is_shifted; axis++) {
-        g->shift[axis] = chance(g, 60) ? 1 + axis : (int)g->search[axis].most + below(g, 5);
+        g->shift[axis] = chance(g, 70) ? 1 + axis : (int)g->search[axis].most + below(g, 5);
         g->beyond[axis] = chance(g, 60) ? 0 : 1 + below(g, 2);
     }
 }
@@ -101,7 +101,7 @@ void add_frame(Generator *g) {
 /* An extent around a few tiles: below one, whole, with a rest. */
 static int64_t whole_extent(Generator *g, int axis, bool is_aligned) {
     int tile = (int)(chance(g, 50) ? g->search[axis].most : g->search[axis].least), room = (int)g->search[axis].least - g->shift[axis] - 1;
-    if (g->is_shifted && room > 0 && chance(g, 35)) /* shorter than what is left of a tile that begins before it */
+    if (g->is_shifted && room > 0 && chance(g, 70)) /* shorter than what is left of a tile that begins before it */
         return 1 + below(g, room);
     int64_t extent = is_aligned ? g->search[axis].most * (1 + below(g, 2)) : tile * (1 + below(g, 3)) + below(g, 2 * tile + 1) - tile;
     return extent < 1 ? 1 : extent;
