@@ -115,7 +115,7 @@ bool ir_is_inside(const IrValue *value, const IrOp *op); /* defined in one of th
 /* Sets stored[i] for each parameter i that the op, or one in its regions, stores to. */
 void ir_mark_stored(const IrOp *op, bool *stored);
 bool ir_is_atomic(OpKind kind);
-int ir_values_stored(OpKind kind); /* operands after the offsets: 0 for a load, 2 for atomic_cas */
+int ir_values_stored(OpKind kind); /* operands after the offsets: 0 for a load, 2 for atomic_cas and async_copy */
 /* The parameter, or the result of a `shared`, whose memory an op with ATTR_SLICE accesses; with *is_remote, where not NULL, whether it is, or may be,
  * another CTA's. */
 const IrValue *ir_memory(const IrOp *op, bool *is_remote);
@@ -141,7 +141,7 @@ int ir_number(IrKernel *kernel); /* ids in print order, from 0; returns their co
 
 /* ---- slice.c: loads and stores as tiles see them; of specialised kernels ---- */
 
-const Type *access_type(const IrOp *op); /* of the value that a load gives or a store takes */
+const Type *access_type(const IrOp *op); /* of the value that a load gives or a store takes, of the slot that a copy goes to */
 const IrValue *stored_value(const IrOp *op);
 int access_param(const IrOp *op);              /* the tensor, as a parameter index */
 bool slice_same(const IrOp *a, const IrOp *b); /* the same elements of the same tensor */
@@ -150,6 +150,7 @@ void slice_axes(const IrOp *op, int axes[2]);
 int64_t tile_extent(const Type *type, int axis);
 int64_t tile_rows(const Type *type); /* rank 1 is one row */
 int64_t tile_columns(const Type *type);
+int64_t ir_known_multiple(const IrValue *value); /* a power of two, at most 4096, that the i64 is always a multiple of */
 /* Do operand and result of a reshape differ in axes of extent 1 alone? */
 bool reshape_keeps_axes(const IrOp *op);
 

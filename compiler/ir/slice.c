@@ -8,6 +8,8 @@ const IrValue *stored_value(const IrOp *op) {
 }
 
 const Type *access_type(const IrOp *op) {
+    if (op->kind == OP_ASYNC_COPY)
+        return op->operands.items[op->operands.count - 2]->type;
     return op->kind == OP_LOAD ? op->results.items[0]->type : stored_value(op)->type;
 }
 
@@ -63,4 +65,42 @@ bool reshape_keeps_axes(const IrOp *op) {
             if (tile_extent(types[i], axis) != 1)
                 kept[i][count++] = tile_extent(types[i], axis);
     return kept[0][0] == kept[1][0] && kept[0][1] == kept[1][1];
+}
+
+enum { MULTIPLE_DEPTH = 16, MOST_MULTIPLE = 4096 };
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t known_multiple(const IrValue *value, int depth) {
+    const IrOp *op = value->def;
+    if (depth == MULTIPLE_DEPTH)
+        return 1;
+    if (!op) {
+        const IrOp *owner = value->block->owner;
+        if (!owner || owner->kind != OP_FOR || value->index != 0)
+            return 1;
+        return smaller(known_multiple(owner->operands.items[0], depth + 1), known_multiple(owner->operands.items[2], depth + 1));
+    }
+    int64_t found = 1;
+    switch (op->kind) {
+    case OP_CONST:
+        while (found < MOST_MULTIPLE && op->bits % (uint64_t)(2 * found) == 0)
+            found *= 2;
+        return found;
+    case OP_ADD:
+    case OP_SUB:
+        return smaller(known_multiple(op->operands.items[0], depth + 1), known_multiple(op->operands.items[1], depth + 1));
+    case OP_MUL:
+        return smaller(known_multiple(op->operands.items[0], depth + 1) * known_multiple(op->operands.items[1], depth + 1), MOST_MULTIPLE);
+    case OP_SELECT:
+        return smaller(known_multiple(op->operands.items[1], depth + 1), known_multiple(op->operands.items[2], depth + 1));
+    default:
+        return 1;
+    }
+}
+
+int64_t ir_known_multiple(const IrValue *value) {
+    return known_multiple(value, 0);
 }

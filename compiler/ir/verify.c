@@ -344,7 +344,7 @@ static bool check_op(Verifier *v, IrOp *op) {
         IrValue *result = op->results.items[i];
         if (result->def != op || result->index != i)
             return verify_broken(v, "result %d does not know its op", i + 1);
-        bool is_memory = op->kind == OP_SHARED || op->kind == OP_REMOTE || op->kind == OP_STAGE;
+        bool is_memory = op->kind == OP_SHARED || op->kind == OP_REMOTE || op->kind == OP_STAGE || op->kind == OP_RING || op->kind == OP_SLOT;
         if (!is_memory && !verify_value_type(v, result->type))
             return false;
     }

@@ -42,6 +42,7 @@ bool verify_op(Verifier *v, const IrOp *op);
 /* ---- verify_layout.c: the memory level ---- */
 
 bool verify_layout(Verifier *v, const Type *type);
+bool verify_copy(Verifier *v, const IrOp *op, const Type *slice); /* what an async_copy of the slice goes to */
 /* Of an op whose types are sound. */
 bool verify_layouts(Verifier *v, const IrOp *op);
 

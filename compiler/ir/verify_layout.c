@@ -80,6 +80,37 @@ static bool check_stage(Verifier *v, const Type *from, const Type *to) {
     return fits || verify_broken(v, "a '%s' is not staged as a '%s'", verify_type_text(v, from), verify_type_text(v, to));
 }
 
+static bool is_slot_of(Verifier *v, const Type *slot, PhbDType scalar, const Dim *const *dims) {
+    return slot->kind == TYPE_SHARED && slot->rank == 2 && slot->scalar == scalar && verify_same_extent(v, slot->dims[0], dims[0]) &&
+           verify_same_extent(v, slot->dims[1], dims[1]);
+}
+
+static bool check_ring(Verifier *v, const Type *type) {
+    return (type->kind == TYPE_SHARED && type->rank == 3) ||
+           verify_broken(v, "a ring is shared memory of rank 3, found '%s'", verify_type_text(v, type));
+}
+
+static bool check_slot(Verifier *v, const IrOp *op, const Type *ring, const Type *slot) {
+    const IrValue *number = op->operands.items[1];
+    if (!op->operands.items[0]->def || op->operands.items[0]->def->kind != OP_RING)
+        return verify_broken(v, "the first operand is no ring");
+    if (number->type->kind != TYPE_SCALAR || number->type->scalar != PHB_I64)
+        return verify_broken(v, "a slot's number is an i64, found '%s'", verify_type_text(v, number->type));
+    return is_slot_of(v, slot, ring->scalar, ring->dims + 1) ||
+           verify_broken(v, "a '%s' has no slots '%s'", verify_type_text(v, ring), verify_type_text(v, slot));
+}
+
+bool verify_copy(Verifier *v, const IrOp *op, const Type *slice) {
+    const IrValue *slot = op->operands.items[op->operands.count - 2], *condition = op->operands.items[op->operands.count - 1];
+    if (op->operands.items[0]->type->kind != TYPE_TENSOR)
+        return verify_broken(v, "'async_copy' reads a tensor");
+    if (!slot->def || slot->def->kind != OP_SLOT || slice->kind != TYPE_TILE || slice->rank != 2 ||
+        !is_slot_of(v, slot->type, slice->scalar, slice->dims))
+        return verify_broken(v, "the slice is a '%s', and '%s' no slot for it", verify_type_text(v, slice), verify_type_text(v, slot->type));
+    return (condition->type->kind == TYPE_SCALAR && condition->type->scalar == PHB_BOOL) ||
+           verify_broken(v, "a condition is a bool, found '%s'", verify_type_text(v, condition->type));
+}
+
 static bool check_mma(Verifier *v, const IrOp *op, const Type *result) {
     const Type *a = op->operands.items[0]->type;
     if (!layout_is_mma(result->layout))
@@ -97,9 +128,9 @@ static bool check_mma(Verifier *v, const IrOp *op, const Type *result) {
 bool verify_layouts(Verifier *v, const IrOp *op) {
     const Type *from = op->operands.count ? op->operands.items[0]->type : NULL, *to = op->results.count ? op->results.items[0]->type : NULL;
     Layout swapped;
+    bool is_memory_level = op->kind >= OP_CONVERT_LAYOUT && op->kind <= OP_ASYNC_WAIT;
     if (!v->threads)
-        return (op->kind != OP_CONVERT_LAYOUT && op->kind != OP_STAGE && op->kind != OP_MMA && op->kind != OP_MMA_T) ||
-               verify_broken(v, "'%s' stands before the memory level", op_info[op->kind].text);
+        return !is_memory_level || verify_broken(v, "'%s' stands before the memory level", op_info[op->kind].text);
     if (op->shared_at < 0 || op->shared_bytes < 0 || op->shared_at + op->shared_bytes > v->shared_bytes)
         return verify_broken(v, "it takes bytes of shared memory beyond the kernel's %lld", (long long)v->shared_bytes);
     switch (op->kind) {
@@ -113,6 +144,10 @@ bool verify_layouts(Verifier *v, const IrOp *op) {
     case OP_TRANSPOSE:
         swapped = layout_swap(from->layout);
         return check_layout(v, to, &swapped, "the operand, transposed");
+    case OP_RING:
+        return check_ring(v, to);
+    case OP_SLOT:
+        return check_slot(v, op, from, to);
     case OP_MMA:
     case OP_MMA_T:
         return check_mma(v, op, to);

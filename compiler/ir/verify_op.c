@@ -103,6 +103,8 @@ static bool slice_type(Verifier *v, const IrOp *op, const Type *tensor, const Ty
 /* At the memory level the slice of a tile is as the value is laid out. */
 static bool check_slice_values(Verifier *v, const IrOp *op, const Type *slice) {
     int first = op->operands.count - ir_values_stored(op->kind);
+    if (op->kind == OP_ASYNC_COPY)
+        return verify_copy(v, op, slice);
     if (slice->kind == TYPE_TILE)
         slice = type_laid_out(v->context->types, slice, op->results.count ? result_type(op)->layout : operand_type(op, first)->layout);
     for (int i = first; i < op->operands.count; i++)
@@ -329,6 +331,10 @@ bool verify_op(Verifier *v, const IrOp *op) {
         return check_cluster_mask(v, op);
     if (info->attr == ATTR_CONST)
         return check_const(v, op);
+    if (op->kind == OP_ASYNC_WAIT)
+        return op->dim ? verify_dim(v, op->dim, SCOPE_STATIC) : verify_broken(v, "how many groups may be left is missing");
+    if (op->kind == OP_SLOT)
+        return true; /* verify_layouts looks at it */
     if (info->attr == ATTR_DIM)
         return op->dim ? verify_dim(v, op->dim, SCOPE_LEAF) && check_result_i64(v, op) : verify_broken(v, "the dim is missing");
     if (op->kind == OP_REMOTE)

@@ -10,6 +10,7 @@ typedef struct Touch {
     int param;       /* a tensor; -1: shared memory, */
     int64_t at, end; /* these bytes */
     bool writes, by_thread;
+    const IrOp *ring; /* whose slots these are, or NULL: within a ring, the pipeline has its own barriers */
     const IrOp *loop; /* the outermost loop whose next turn this is looked at from; NULL: none */
 } Touch;
 
@@ -26,6 +27,18 @@ typedef struct Walk {
 
 static bool is_by_thread(const Walk *w, const IrOp *op) {
     return w->has_thread_code && !op->once && op->kind != OP_STAGE && (ir_is_atomic(op->kind) || access_type(op)->kind == TYPE_SCALAR);
+}
+
+static void add_ring(const Walk *w, const IrOp *op, const IrOp *slot, bool writes, Touches *touches) {
+    const IrOp *ring = slot->operands.items[0]->def;
+    Touch touch = {.op = op, .param = -1, .at = ring->shared_at, .end = ring->shared_at + ring->shared_bytes, .writes = writes, .ring = ring};
+    vec_push(w->context->arena, touches, touch);
+}
+
+static void add_copy(const Walk *w, const IrOp *op, Touches *touches) {
+    Touch touch = {.op = op, .param = op->operands.items[0]->index};
+    vec_push(w->context->arena, touches, touch);
+    add_ring(w, op, op->operands.items[op->operands.count - 2]->def, true, touches);
 }
 
 static void add_memory(const Walk *w, const IrOp *op, Touches *touches) {
@@ -46,19 +59,29 @@ static void add_scratch(const Walk *w, const IrOp *op, bool writes, Touches *tou
 }
 
 static bool has_scratch(const IrOp *op) {
-    return op->shared_bytes && op->kind != OP_STAGE && op->kind != OP_SHARED;
+    return op->shared_bytes && op->kind != OP_STAGE && op->kind != OP_SHARED && op->kind != OP_RING;
+}
+
+static void add_factor(const Walk *w, const IrValue *factor, Touches *touches) {
+    if (factor->type->kind != TYPE_SHARED)
+        return;
+    if (factor->def->kind == OP_SLOT)
+        add_ring(w, factor->def, factor->def, false, touches);
+    else
+        add_scratch(w, factor->def, false, touches);
 }
 
 /* Before the op's own barrier, if it has one. */
 static void add_touches(const Walk *w, const IrOp *op, Touches *touches) {
-    if (op_info[op->kind].attr == ATTR_SLICE)
+    if (op->kind == OP_ASYNC_COPY)
+        add_copy(w, op, touches);
+    else if (op_info[op->kind].attr == ATTR_SLICE)
         add_memory(w, op, touches);
     if (op->kind == OP_STAGE || has_scratch(op))
         add_scratch(w, op, true, touches);
     if (op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T)
         for (int i = 0; i < 2; i++)
-            if (op->operands.items[i]->type->kind == TYPE_SHARED)
-                add_scratch(w, op->operands.items[i]->def, false, touches);
+            add_factor(w, op->operands.items[i], touches);
 }
 
 static void add_inner(const Walk *w, const IrOp *op, Touches *touches) {
@@ -94,7 +117,8 @@ static bool is_owned(const Walk *w, const Type *type) {
 /* Every thread touches the elements that it has touched before. */
 static bool same_threads(const Walk *w, const Touch *before, const Touch *touch) {
     const IrOp *a = before->op, *b = touch->op;
-    bool are_slices = op_info[a->kind].attr == ATTR_SLICE && op_info[b->kind].attr == ATTR_SLICE && !ir_is_atomic(a->kind) && !ir_is_atomic(b->kind);
+    bool are_slices = op_info[a->kind].attr == ATTR_SLICE && op_info[b->kind].attr == ATTR_SLICE && !ir_is_atomic(a->kind) &&
+                      !ir_is_atomic(b->kind) && a->kind != OP_ASYNC_COPY && b->kind != OP_ASYNC_COPY;
     if (!are_slices || !slice_same(a, b) || access_type(a) != access_type(b) || !is_owned(w, access_type(a)))
         return false;
     for (int i = 0; before->loop && i < a->operands.items[0]->type->rank; i++)
@@ -105,6 +129,8 @@ static bool same_threads(const Walk *w, const Touch *before, const Touch *touch)
 
 static bool conflicts(const Walk *w, const Touch *before, const Touch *touch) {
     if (!(before->writes || touch->writes) || (before->by_thread && touch->by_thread) || before->param != touch->param)
+        return false;
+    if (before->ring && before->ring == touch->ring)
         return false;
     if (touch->param < 0 && !(before->at < touch->end && touch->at < before->end))
         return false;

@@ -72,6 +72,8 @@ bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limit
     }
     if (!layout_assign(context, kernel, limits->tensor_cores, why))
         return false;
+    if (limits->tensor_cores)
+        layout_pipeline(context, kernel, limits);
     layout_prefetch(context, kernel);
     kernel->registers = layout_pressure(context, kernel);
     if (!layout_place(context, kernel, limits, why))

@@ -43,6 +43,10 @@ void layout_prefetch(Context *context, IrKernel *kernel);
 
 int layout_pressure(Context *context, IrKernel *kernel); /* 32-bit registers a thread */
 
+/* ---- pipeline.c ---- */
+
+bool layout_pipeline(Context *context, IrKernel *kernel, const LayoutLimits *limits);
+
 /* ---- place.c: shared memory ---- */
 
 bool layout_place(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why);
@@ -50,6 +54,7 @@ bool layout_place(Context *context, IrKernel *kernel, const LayoutLimits *limits
 int64_t layout_shared_bytes(const IrKernel *kernel, const IrOp *op);
 
 int64_t layout_pitch(const Type *type);                   /* bytes from row to row of a tile in shared memory */
+int64_t layout_slot_bytes(const Type *type);              /* of a tile in shared memory, or a ring's slot */
 int layout_warps_reduced(const Layout *layout, int axis); /* bits of the warp's number that a reduction along `axis`, or -1: all, reduces over */
 
 /* ---- barriers.c ---- */

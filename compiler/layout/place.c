@@ -31,6 +31,10 @@ int64_t layout_pitch(const Type *type) {
     return pitch / ALIGN % 2 ? pitch : pitch + ALIGN; /* the same column of eight rows lies in eight different groups of banks */
 }
 
+int64_t layout_slot_bytes(const Type *type) {
+    return layout_pitch(type) * tile_extent(type, type->rank - 2);
+}
+
 static int64_t tile_bytes(const Type *type) {
     int64_t bytes = layout_pitch(type);
     for (int axis = 0; axis < type->rank - 1; axis++)
@@ -62,6 +66,7 @@ int64_t layout_shared_bytes(const IrKernel *kernel, const IrOp *op) {
     switch (op->kind) {
     case OP_STAGE:
     case OP_SHARED:
+    case OP_RING:
         return tile_bytes(op->results.items[0]->type);
     case OP_CONVERT_LAYOUT:
         return layout_permutes(op->operands.items[0]->type->layout, op->results.items[0]->type->layout, sources)
@@ -127,7 +132,7 @@ static void end_lives(Placer *p) {
     for (int i = 0; i < p->uses.count; i++) {
         Use *use = &p->uses.items[i];
         use->last = use->first;
-        if (use->op->kind == OP_STAGE && p->last_use[use->op->results.items[0]->id] > use->last)
+        if ((use->op->kind == OP_STAGE || use->op->kind == OP_RING) && p->last_use[use->op->results.items[0]->id] > use->last)
             use->last = p->last_use[use->op->results.items[0]->id];
         if (use->op->kind == OP_SHARED)
             use->last = p->next;

@@ -21,7 +21,7 @@ static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int n
     *image = (GpuImage){.target = target->name, .arch = target->arch, .specific = target->specific};
     image->stages = NEW_ARRAY(context->arena, GpuStage, kernel->stages.count);
     NvptxStage *stages = NEW_ARRAY(context->arena, NvptxStage, kernel->stages.count);
-    LayoutLimits limits = {target->simt.shared_limit, target->simt.register_limit, target->simt.has_mma};
+    LayoutLimits limits = {.shared_bytes = target->simt.shared_limit, .registers = target->simt.register_limit, .tensor_cores = target->simt.has_mma};
     if (kernel->kernel->signature.cluster_dims[0] && target->arch < 90) {
         *why = "thread-block clusters need sm_90";
         return NULL;

@@ -225,11 +225,12 @@ void nvptx_copy_async(Simt *s, LLVMValueRef shared, const SimtAccess *access) {
     Emitter *e = s->e;
     int bytes = type_bits(s, access->type) / 8;
     char name[64];
-    snprintf(name, sizeof name, "llvm.nvvm.cp.async.%s.shared.global.%d%s", bytes == 16 ? "cg" : "ca", bytes, access->predicate ? ".s" : "");
+    snprintf(name, sizeof name, "llvm.nvvm.cp.async.%s.shared.global.%d%s", bytes == 16 ? "cg" : "ca", bytes, access->predicate || access->valid ? ".s" : "");
     LLVMValueRef arguments[3] = {nvptx_shared_address(s, shared), access->address};
+    arguments[2] = access->valid ? access->valid : LLVMConstInt(e->i32, (unsigned)bytes, false);
     if (access->predicate)
-        arguments[2] = LLVMBuildSelect(e->builder, access->predicate, LLVMConstInt(e->i32, (unsigned)bytes, false), LLVMConstInt(e->i32, 0, false), "");
-    nvptx_call(s, name, LLVMVoidTypeInContext(e->llvm), arguments, access->predicate ? 3 : 2);
+        arguments[2] = LLVMBuildSelect(e->builder, access->predicate, arguments[2], LLVMConstInt(e->i32, 0, false), "");
+    nvptx_call(s, name, LLVMVoidTypeInContext(e->llvm), arguments, access->predicate || access->valid ? 3 : 2);
 }
 
 void nvptx_copy_commit(Simt *s) {

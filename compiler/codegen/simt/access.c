@@ -5,58 +5,7 @@
 
 #include "compiler/layout/layout.h"
 
-#include <stdlib.h>
-
-enum { VECTOR_BYTES = 16, MULTIPLE_DEPTH = 16 };
-
-/* How the rows (0) and columns (1) of a tile walk the memory of its slice. */
-typedef struct Slice {
-    const IrOp *op;
-    const Type *type;             /* of the value */
-    SimtAccess access;            /* of the element at row 0, column 0, which may lie outside */
-    LLVMValueRef stride[2];       /* bytes, in the width of the address; NULL: the extent is 1 */
-    LLVMValueRef low[2], size[2]; /* i32: the indices low .. low + size - 1 exist; NULL: all do */
-    LLVMValueRef full;            /* i1: all do; NULL: always */
-    int run;                      /* neighbouring registers that are neighbours in aligned memory */
-} Slice;
-
-/* ---- offsets ---- */
-
-static int64_t gcd(int64_t a, int64_t b) {
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* A number that the i64 is always a multiple of; 0: it is 0. */
-static int64_t known_multiple(const IrValue *value, int depth) {
-    enum { ENOUGH = 4096 };
-    const IrOp *op = value->def;
-    if (depth == MULTIPLE_DEPTH)
-        return 1;
-    if (!op) {
-        const IrOp *owner = value->block->owner;
-        if (!owner || owner->kind != OP_FOR || value->index != 0)
-            return 1;
-        return gcd(known_multiple(owner->operands.items[0], depth + 1), known_multiple(owner->operands.items[2], depth + 1));
-    }
-    switch (op->kind) {
-    case OP_CONST:
-        return (int64_t)op->bits % ENOUGH == 0 ? (op->bits ? ENOUGH : 0) : gcd(ENOUGH, llabs((int64_t)op->bits));
-    case OP_ADD:
-    case OP_SUB:
-        return gcd(known_multiple(op->operands.items[0], depth + 1), known_multiple(op->operands.items[1], depth + 1));
-    case OP_MUL: {
-        int64_t product = known_multiple(op->operands.items[0], depth + 1) * known_multiple(op->operands.items[1], depth + 1);
-        return product ? gcd(product, ENOUGH) : 0;
-    }
-    default:
-        return 1;
-    }
-}
+enum { VECTOR_BYTES = 16 };
 
 /* ---- where a slice lies ---- */
 
@@ -65,7 +14,7 @@ static const IrValue *offset_of(const IrOp *op, int axis) {
 }
 
 /* base + ((o0 * e1 + o1) * e2 + o2) * pitch + o3 * size. */
-static void find_tensor(Simt *s, Slice *slice, LLVMValueRef strides[PHB_MAX_RANK]) {
+static void find_tensor(Simt *s, SimtSlice *slice, LLVMValueRef strides[PHB_MAX_RANK]) {
     Emitter *e = s->e;
     const IrOp *op = slice->op;
     const TensorRegs *tensor = &s->launch.tensors[access_param(op)];
@@ -88,7 +37,7 @@ static int64_t slice_extent(const IrOp *op, int axis) {
     return extent;
 }
 
-static void find_shared(Simt *s, Slice *slice, LLVMValueRef strides[PHB_MAX_RANK]) {
+static void find_shared(Simt *s, SimtSlice *slice, LLVMValueRef strides[PHB_MAX_RANK]) {
     Emitter *e = s->e;
     const IrOp *op = slice->op;
     bool is_remote;
@@ -113,7 +62,7 @@ static void find_shared(Simt *s, Slice *slice, LLVMValueRef strides[PHB_MAX_RANK
 }
 
 /* Which axis of the memory rows and columns walk; -1: none. */
-static void find_axes(const Slice *slice, int axes[2]) {
+static void find_axes(const SimtSlice *slice, int axes[2]) {
     int of_value[2];
     axes[0] = axes[1] = -1;
     if (slice->type->rank == 0)
@@ -124,7 +73,7 @@ static void find_axes(const Slice *slice, int axes[2]) {
 }
 
 /* Indices i in [0, count) with 0 <= offset + i < extent. Both differences fit 64 unsigned bits, as extents are not negative. */
-static void find_bounds(Simt *s, Slice *slice, int axis, LLVMValueRef offset, LLVMValueRef extent, int64_t count) {
+static void find_bounds(Simt *s, SimtSlice *slice, int axis, LLVMValueRef offset, LLVMValueRef extent, int64_t count) {
     Emitter *e = s->e;
     LLVMBuilderRef builder = e->builder;
     LLVMValueRef zero = emit_int_const(e, 0), all = emit_int_const(e, count);
@@ -140,20 +89,20 @@ static void find_bounds(Simt *s, Slice *slice, int axis, LLVMValueRef offset, LL
     slice->full = simt_and(s, slice->full, LLVMBuildICmp(builder, LLVMIntEQ, size, all, ""));
 }
 
-static void find_run(Slice *slice, const int axes[2], int memory_rank) {
+static void find_run(SimtSlice *slice, const int axes[2], int memory_rank) {
     int64_t size = dtype_bits(slice->type->scalar) / 8, extents[2] = {tile_rows(slice->type), tile_columns(slice->type)};
     int axis = axes[0] == memory_rank - 1 ? 0 : 1;
     slice->run = 1;
     if (axes[axis] != memory_rank - 1)
         return;
     slice->run = 1 << simt_run(slice->type->layout, axis);
-    int64_t multiple = known_multiple(offset_of(slice->op, memory_rank - 1), 0);
+    int64_t multiple = ir_known_multiple(offset_of(slice->op, memory_rank - 1));
     while (slice->run > 1 && (slice->run * size > VECTOR_BYTES || extents[axis] % slice->run != 0 || multiple % slice->run != 0))
         slice->run /= 2;
 }
 
-static Slice find_slice(Simt *s, const IrOp *op, const Type *type) {
-    Slice slice = {.op = op, .type = type, .run = 1};
+SimtSlice simt_slice(Simt *s, const IrOp *op, const Type *type) {
+    SimtSlice slice = {.op = op, .type = type, .run = 1};
     LLVMValueRef strides[PHB_MAX_RANK];
     const Type *memory = op->operands.items[0]->type;
     int axes[2];
@@ -167,7 +116,7 @@ static Slice find_slice(Simt *s, const IrOp *op, const Type *type) {
     find_axes(&slice, axes);
     for (int axis = 0; axis < 2; axis++)
         slice.stride[axis] = axes[axis] < 0 ? NULL : strides[axes[axis]];
-    if (type->kind == TYPE_TILE)
+    if (type->layout)
         find_run(&slice, axes, memory->rank);
     for (int own = 0; memory->kind == TYPE_TENSOR && own < memory->rank; own++) {
         LLVMValueRef offset = simt_scalar(s, offset_of(op, own)), extent = s->launch.tensors[access_param(op)].extent[own];
@@ -183,7 +132,7 @@ static Slice find_slice(Simt *s, const IrOp *op, const Type *type) {
 
 /* ---- elements ---- */
 
-static LLVMValueRef advance(Simt *s, const Slice *slice, LLVMValueRef address, LLVMValueRef index, int axis) {
+LLVMValueRef simt_advance(Simt *s, const SimtSlice *slice, LLVMValueRef address, LLVMValueRef index, int axis) {
     LLVMBuilderRef builder = s->e->builder;
     if (!slice->stride[axis])
         return address;
@@ -194,25 +143,25 @@ static LLVMValueRef advance(Simt *s, const Slice *slice, LLVMValueRef address, L
 }
 
 /* Of what a thread's registers have in common. */
-static LLVMValueRef thread_address(Simt *s, const Slice *slice) {
+static LLVMValueRef thread_address(Simt *s, const SimtSlice *slice) {
     LLVMValueRef address = slice->access.address;
     for (int axis = 0; axis < 2; axis++)
-        address = advance(s, slice, address, simt_origin(s, slice->type->layout, axis), axis);
+        address = simt_advance(s, slice, address, simt_origin(s, slice->type->layout, axis), axis);
     return address;
 }
 
-static LLVMValueRef register_address(Simt *s, const Slice *slice, LLVMValueRef common, int index) {
+static LLVMValueRef register_address(Simt *s, const SimtSlice *slice, LLVMValueRef common, int index) {
     const Layout *layout = slice->type->layout;
     int offsets[2] = {layout_register_at(layout, index, 0), layout_register_at(layout, index, 1)};
     bool is_sum = simt_is_sum(s, layout, offsets[0], 0) && simt_is_sum(s, layout, offsets[1], 1);
     LLVMValueRef address = is_sum ? common : slice->access.address;
     for (int axis = 0; axis < 2; axis++)
         if (!is_sum || offsets[axis])
-            address = advance(s, slice, address, is_sum ? simt_int(s, offsets[axis]) : simt_element(s, slice->type, index, axis), axis);
+            address = simt_advance(s, slice, address, is_sum ? simt_int(s, offsets[axis]) : simt_element(s, slice->type, index, axis), axis);
     return address;
 }
 
-static LLVMValueRef in_bounds(Simt *s, const Slice *slice, int index) {
+static LLVMValueRef in_bounds(Simt *s, const SimtSlice *slice, int index) {
     LLVMBuilderRef builder = s->e->builder;
     LLVMValueRef inside = slice->access.predicate;
     for (int axis = 0; axis < 2; axis++) {
@@ -224,7 +173,7 @@ static LLVMValueRef in_bounds(Simt *s, const Slice *slice, int index) {
     return simt_and(s, inside, slice->low[0] || slice->low[1] ? NULL : simt_exists(s, slice->type, index));
 }
 
-static SimtAccess element_access(Simt *s, const Slice *slice, LLVMValueRef common, int index, int run) {
+static SimtAccess element_access(Simt *s, const SimtSlice *slice, LLVMValueRef common, int index, int run) {
     SimtAccess access = slice->access;
     access.address = register_address(s, slice, common, index);
     access.align *= (unsigned)run;
@@ -235,7 +184,7 @@ static SimtAccess element_access(Simt *s, const Slice *slice, LLVMValueRef commo
 
 /* ---- loads ---- */
 
-static void load_registers(Simt *s, const Slice *slice, bool is_full, LLVMValueRef *registers) {
+static void load_registers(Simt *s, const SimtSlice *slice, bool is_full, LLVMValueRef *registers) {
     Emitter *e = s->e;
     int run = is_full ? slice->run : 1;
     LLVMValueRef common = thread_address(s, slice);
@@ -250,7 +199,7 @@ static void load_registers(Simt *s, const Slice *slice, bool is_full, LLVMValueR
     }
 }
 
-static void load_tile(Simt *s, const Slice *slice, LLVMValueRef *registers) {
+static void load_tile(Simt *s, const SimtSlice *slice, LLVMValueRef *registers) {
     Emitter *e = s->e;
     int count = simt_count(slice->type);
     if (!slice->full) {
@@ -274,12 +223,12 @@ static void load_tile(Simt *s, const Slice *slice, LLVMValueRef *registers) {
 }
 
 SimtAccess simt_point(Simt *s, const IrOp *op, const Type *scalar) {
-    return find_slice(s, op, scalar).access;
+    return simt_slice(s, op, scalar).access;
 }
 
 void simt_load(Simt *s, const IrOp *op) {
     const IrValue *result = op->results.items[0];
-    Slice slice = find_slice(s, op, result->type);
+    SimtSlice slice = simt_slice(s, op, result->type);
     if (result->type->kind == TYPE_SCALAR) {
         simt_set(s, result, value_from_memory(s->e, result->type->scalar, s->target->load(s, &slice.access)));
         return;
@@ -290,7 +239,7 @@ void simt_load(Simt *s, const IrOp *op) {
 
 /* ---- stores ---- */
 
-static void store_registers(Simt *s, const Slice *slice, bool is_full, LLVMValueRef const *registers) {
+static void store_registers(Simt *s, const SimtSlice *slice, bool is_full, LLVMValueRef const *registers) {
     Emitter *e = s->e;
     int run = is_full ? slice->run : 1;
     LLVMValueRef common = thread_address(s, slice), owner = simt_owner(s, slice->type->layout);
@@ -304,7 +253,7 @@ static void store_registers(Simt *s, const Slice *slice, bool is_full, LLVMValue
     }
 }
 
-static void store_tile(Simt *s, const Slice *slice, LLVMValueRef const *registers) {
+static void store_tile(Simt *s, const SimtSlice *slice, LLVMValueRef const *registers) {
     Emitter *e = s->e;
     if (!slice->full) {
         store_registers(s, slice, true, registers);
@@ -322,7 +271,7 @@ static void store_tile(Simt *s, const Slice *slice, LLVMValueRef const *register
 
 void simt_store(Simt *s, const IrOp *op) {
     const IrValue *value = stored_value(op);
-    Slice slice = find_slice(s, op, value->type);
+    SimtSlice slice = simt_slice(s, op, value->type);
     if (value->type->kind == TYPE_TILE) {
         store_tile(s, &slice, simt_tile(s, value));
         return;

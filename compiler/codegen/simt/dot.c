@@ -8,7 +8,6 @@ enum { VECTOR_BYTES = 16, MOST_STEPS = 4 };
 
 /* A factor: what the elements of the accumulator need of it at one k. */
 typedef struct Factor {
-    const IrOp *stage;
     const Type *type; /* [outer, k] or [k, outer] */
     int axis;         /* of the accumulator that it runs along */
     bool k_is_last;
@@ -39,8 +38,7 @@ static void find_factor(Product *p, Factor *factor, int operand, int axis, bool 
     LLVMBuilderRef builder = s->e->builder;
     const Layout *layout = p->type->layout;
     const IrValue *staged = p->op->operands.items[operand];
-    *factor =
-        (Factor){.stage = staged->def, .type = staged->type, .axis = axis, .k_is_last = k_is_last, .outer = tile_extent(p->type, axis), .run = 1};
+    *factor = (Factor){.type = staged->type, .axis = axis, .k_is_last = k_is_last, .outer = tile_extent(p->type, axis), .run = 1};
     factor->pitch = layout_pitch(staged->type);
     factor->size = dtype_bits(staged->type->scalar) / 8;
     for (int i = 0; i < 1 << layout->registers; i++)
@@ -61,7 +59,7 @@ static void find_factor(Product *p, Factor *factor, int operand, int axis, bool 
             at = LLVMBuildSelect(builder, LLVMBuildICmp(builder, LLVMIntULT, at, last, ""), at, last, "");
         }
         LLVMValueRef bytes = LLVMBuildMul(builder, at, simt_int(s, k_is_last ? factor->pitch : factor->size), "");
-        factor->base[i] = LLVMBuildAdd(builder, bytes, simt_int(s, factor->stage->shared_at), "");
+        factor->base[i] = LLVMBuildAdd(builder, bytes, simt_staged(s, staged), "");
     }
 }
 

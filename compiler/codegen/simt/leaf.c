@@ -125,6 +125,13 @@ static void emit_relabelled(Simt *s, const IrOp *op) {
     s->values[op->results.items[0]->id] = s->values[op->operands.items[0]->id];
 }
 
+static int groups_left(const IrOp *op) {
+    int64_t left;
+    if (!dim_is_int(op->dim, &left))
+        abort();
+    return (int)left;
+}
+
 static void emit_op(Simt *s, const IrOp *op) {
     if (op->regions.count) {
         simt_region(s, op);
@@ -171,6 +178,20 @@ static void emit_op(Simt *s, const IrOp *op) {
     case OP_DOT:
     case OP_DOT_T:
         simt_dot(s, op);
+        return;
+    case OP_RING:
+        return;
+    case OP_SLOT:
+        simt_slot(s, op);
+        return;
+    case OP_ASYNC_COPY:
+        simt_copy(s, op);
+        return;
+    case OP_ASYNC_COMMIT:
+        s->target->copy_commit(s);
+        return;
+    case OP_ASYNC_WAIT:
+        s->target->copy_wait(s, groups_left(op), op->span);
         return;
     case OP_MMA:
     case OP_MMA_T:

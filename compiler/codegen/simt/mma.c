@@ -43,24 +43,24 @@ static void find_blocks(Mma *m) {
 /* ---- factors in shared memory ---- */
 
 /* Where this lane's row of an ldmatrix begins: lane % 8 rows down, and 8 rows or 16 bytes further for the second and third bit of lane / 8. */
-static LLVMValueRef lane_address(const Mma *m, const IrOp *stage, int row_bit, int chunk_bit) {
+static LLVMValueRef lane_address(const Mma *m, const IrValue *factor, int row_bit, int chunk_bit) {
     Simt *s = m->s;
     LLVMBuilderRef builder = s->e->builder;
-    int64_t pitch = layout_pitch(stage->results.items[0]->type);
+    int64_t pitch = layout_pitch(factor->type);
     LLVMValueRef row = LLVMBuildAnd(builder, s->lane, simt_int(s, 7), "");
     LLVMValueRef second = LLVMBuildAnd(builder, LLVMBuildLShr(builder, s->lane, simt_int(s, row_bit), ""), simt_int(s, 1), "");
     LLVMValueRef chunk = LLVMBuildAnd(builder, LLVMBuildLShr(builder, s->lane, simt_int(s, chunk_bit), ""), simt_int(s, 1), "");
     row = LLVMBuildAdd(builder, row, LLVMBuildMul(builder, second, simt_int(s, 8), ""), "");
     LLVMValueRef address =
         LLVMBuildAdd(builder, LLVMBuildMul(builder, row, simt_int(s, pitch), ""), LLVMBuildMul(builder, chunk, simt_int(s, CHUNK_BYTES), ""), "");
-    return LLVMBuildAdd(builder, address, simt_int(s, stage->shared_at), "");
+    return LLVMBuildAdd(builder, address, simt_staged(s, factor), "");
 }
 
 /* Bytes from the start of the factor to `outer` (rows of the accumulator's axis `axis`, with the warp's) and `k`, its rows running along k or not. */
-static LLVMValueRef factor_offset(const Mma *m, const IrOp *stage, int axis, int outer, LLVMValueRef k, bool rows_along_k) {
+static LLVMValueRef factor_offset(const Mma *m, const IrValue *factor, int axis, int outer, LLVMValueRef k, bool rows_along_k) {
     Simt *s = m->s;
     LLVMBuilderRef builder = s->e->builder;
-    const Type *type = stage->results.items[0]->type;
+    const Type *type = factor->type;
     int64_t pitch = layout_pitch(type), size = dtype_bits(type->scalar) / 8;
     LLVMValueRef at = LLVMBuildAdd(builder, simt_warp_origin(s, m->type->layout, axis), simt_int(s, outer), "");
     LLVMValueRef along = LLVMBuildMul(builder, k, simt_int(s, rows_along_k ? size : pitch), "");
@@ -69,18 +69,18 @@ static LLVMValueRef factor_offset(const Mma *m, const IrOp *stage, int axis, int
 
 static void load_first(const Mma *m, int block, LLVMValueRef k, LLVMValueRef a[4]) {
     Simt *s = m->s;
-    const IrOp *stage = m->op->operands.items[0]->def;
-    LLVMValueRef address = LLVMBuildAdd(s->e->builder, lane_address(m, stage, 3, 4), factor_offset(m, stage, 0, m->row_at[block], k, true), "");
+    const IrValue *factor = m->op->operands.items[0];
+    LLVMValueRef address = LLVMBuildAdd(s->e->builder, lane_address(m, factor, 3, 4), factor_offset(m, factor, 0, m->row_at[block], k, true), "");
     s->target->ldmatrix(s, address, 4, false, a, m->op->span);
 }
 
 /* Of blocks `block` and `block` + 1, or of one. */
 static void load_second(const Mma *m, int block, int count, LLVMValueRef k, LLVMValueRef (*b)[2]) {
     Simt *s = m->s;
-    const IrOp *stage = m->op->operands.items[1]->def;
+    const IrValue *factor = m->op->operands.items[1];
     bool rows_along_k = m->op->kind == OP_MMA_T;
-    LLVMValueRef matrices[4], lanes = rows_along_k ? lane_address(m, stage, 4, 3) : lane_address(m, stage, 3, 4);
-    LLVMValueRef address = LLVMBuildAdd(s->e->builder, lanes, factor_offset(m, stage, 1, m->column_at[block], k, rows_along_k), "");
+    LLVMValueRef matrices[4], lanes = rows_along_k ? lane_address(m, factor, 4, 3) : lane_address(m, factor, 3, 4);
+    LLVMValueRef address = LLVMBuildAdd(s->e->builder, lanes, factor_offset(m, factor, 1, m->column_at[block], k, rows_along_k), "");
     s->target->ldmatrix(s, address, 2 * count, !rows_along_k, matrices, m->op->span);
     for (int i = 0; i < count; i++) {
         b[block + i][0] = matrices[2 * i];

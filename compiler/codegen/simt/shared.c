@@ -86,10 +86,15 @@ static SharedTile swizzled(const IrOp *op, const Type *from, const Type *to) {
     return tile;
 }
 
+LLVMValueRef simt_staged(const Simt *s, const IrValue *tile) {
+    return s->values[tile->id][0];
+}
+
 void simt_stage(Simt *s, const IrOp *op) {
     const IrValue *tile = op->operands.items[0];
     SharedTile there = {.at = op->shared_at, .pitch = layout_pitch(tile->type)};
     put_tile(s, tile->type, simt_tile(s, tile), &there, op->span);
+    simt_set(s, op->results.items[0], simt_int(s, op->shared_at));
 }
 
 void simt_convert(Simt *s, const IrOp *op) {

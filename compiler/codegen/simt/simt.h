@@ -25,6 +25,7 @@ typedef struct SimtAccess {
     LLVMTypeRef type;       /* as it lies in memory: an integer or float, or a vector of 2, 4, .. up to 16 bytes */
     unsigned align;         /* bytes, that the address is known to be a multiple of */
     LLVMValueRef predicate; /* i1: whether it happens; NULL: always. Under a false one the address may be anything */
+    LLVMValueRef valid;     /* copy_async: i32, so many bytes are copied, the rest is 0; NULL: all */
     int param;              /* GLOBAL: index of the tensor parameter */
     LLVMValueRef inside;    /* i1, else NULL: whether subscripts of a `shared` array are within its extents; where not, it is a fault */
     Span span;              /* where in the source, for what the simulator says */
@@ -149,6 +150,19 @@ int simt_run(const Layout *layout, int axis);                   /* the first so 
 
 /* ---- access.c: slices of tensors and shared memory ---- */
 
+/* How the rows (0) and columns (1) of a tile walk the memory of its slice. */
+typedef struct SimtSlice {
+    const IrOp *op;
+    const Type *type;             /* of the value */
+    SimtAccess access;            /* of the element at row 0, column 0, which may lie outside */
+    LLVMValueRef stride[2];       /* bytes, in the width of the address; NULL: the extent is 1 */
+    LLVMValueRef low[2], size[2]; /* i32: the indices low .. low + size - 1 exist; NULL: all do */
+    LLVMValueRef full;            /* i1: all do; NULL: always */
+    int run;                      /* neighbouring registers that are neighbours in aligned memory */
+} SimtSlice;
+
+SimtSlice simt_slice(Simt *s, const IrOp *op, const Type *type); /* `type` of the value, without a layout: `run` is 1 */
+LLVMValueRef simt_advance(Simt *s, const SimtSlice *slice, LLVMValueRef address, LLVMValueRef index, int axis); /* by i32 rows or columns */
 void simt_load(Simt *s, const IrOp *op);
 void simt_store(Simt *s, const IrOp *op);
 /* The element that an op with offsets accesses, for atomics: under its bounds as predicate, `once` not looked at. `scalar` is the element's type. */
@@ -159,7 +173,10 @@ SimtAccess simt_point(Simt *s, const IrOp *op, const Type *scalar);
  * An op with shared_bytes works at shared_at: it writes there, passes a barrier, and reads. What keeps others from the bytes before and after is in
  * the IR. */
 
+LLVMValueRef simt_staged(const Simt *s, const IrValue *tile); /* i32: where a staged tile, or a slot, lies */
 void simt_stage(Simt *s, const IrOp *op);
+void simt_slot(Simt *s, const IrOp *op); /* copy.c */
+void simt_copy(Simt *s, const IrOp *op);
 void simt_convert(Simt *s, const IrOp *op);
 void simt_reshape(Simt *s, const IrOp *op);
 void simt_cumsum(Simt *s, const IrOp *op);

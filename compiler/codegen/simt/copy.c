@@ -1,0 +1,76 @@
+/* Copies of slices to slots of a ring, 16 bytes at a time, dealt to the threads row by row. */
+#include "compiler/codegen/simt/simt.h"
+
+#include "compiler/layout/layout.h"
+
+enum { CHUNK_BYTES = 16 };
+
+void simt_slot(Simt *s, const IrOp *op) {
+    LLVMBuilderRef builder = s->e->builder;
+    const IrValue *slot = op->results.items[0];
+    LLVMValueRef number = LLVMBuildTrunc(builder, simt_scalar(s, op->operands.items[1]), s->e->i32, "");
+    LLVMValueRef offset = LLVMBuildMul(builder, number, simt_int(s, layout_slot_bytes(slot->type)), "");
+    simt_set(s, slot, LLVMBuildAdd(builder, offset, simt_int(s, op->operands.items[0]->def->shared_at), ""));
+}
+
+/* Rows and columns outside of the tensor are 0: chunks that begin outside as a whole, those that reach over the end from there on. Chunks that begin
+ * before the tensor end before it, too. */
+static void bound_chunk(Simt *s, const SimtSlice *slice, LLVMValueRef const at[2], int64_t size, SimtAccess *access) {
+    LLVMBuilderRef builder = s->e->builder;
+    for (int axis = 0; axis < 2; axis++) {
+        if (!slice->low[axis])
+            continue;
+        LLVMValueRef above = LLVMBuildSub(builder, at[axis], slice->low[axis], "");
+        access->predicate = simt_and(s, access->predicate, LLVMBuildICmp(builder, LLVMIntULT, above, slice->size[axis], ""));
+        if (axis == 0)
+            continue;
+        LLVMValueRef bytes = LLVMBuildMul(builder, LLVMBuildSub(builder, slice->size[axis], above, ""), simt_int(s, size), ""),
+                     all = simt_int(s, CHUNK_BYTES);
+        access->valid = LLVMBuildSelect(builder, LLVMBuildICmp(builder, LLVMIntULT, bytes, all, ""), bytes, all, "");
+    }
+}
+
+static void copy_chunks(Simt *s, const SimtSlice *slice, LLVMValueRef slot, bool is_full) {
+    Emitter *e = s->e;
+    LLVMBuilderRef builder = e->builder;
+    int64_t size = dtype_bits(slice->type->scalar) / 8, in_row = tile_columns(slice->type) * size / CHUNK_BYTES,
+            chunks = in_row * tile_rows(slice->type);
+    for (int64_t first = 0; first < chunks; first += s->threads) {
+        LLVMValueRef chunk = LLVMBuildAdd(builder, s->thread, simt_int(s, first), ""), in_tile = NULL;
+        if (first + s->threads > chunks)
+            in_tile = LLVMBuildICmp(builder, LLVMIntULT, chunk, simt_int(s, chunks), "");
+        SimtBranch branch = simt_branch_begin(s, in_tile);
+        LLVMValueRef at[2] = {LLVMBuildUDiv(builder, chunk, simt_int(s, in_row), "")};
+        at[1] = LLVMBuildMul(builder, LLVMBuildURem(builder, chunk, simt_int(s, in_row), ""), simt_int(s, CHUNK_BYTES / size), "");
+        SimtAccess access = slice->access;
+        access.type = LLVMVectorType(e->i32, CHUNK_BYTES / 4);
+        access.align = CHUNK_BYTES;
+        for (int axis = 0; axis < 2; axis++)
+            access.address = simt_advance(s, slice, access.address, at[axis], axis);
+        if (is_full)
+            access.predicate = NULL;
+        else
+            bound_chunk(s, slice, at, size, &access);
+        LLVMValueRef row = LLVMBuildMul(builder, at[0], simt_int(s, layout_pitch(slice->type)), ""),
+                     column = LLVMBuildMul(builder, at[1], simt_int(s, size), "");
+        s->target->copy_async(s, LLVMBuildAdd(builder, slot, LLVMBuildAdd(builder, row, column, ""), ""), &access);
+        simt_branch_end(s, &branch, NULL);
+    }
+}
+
+void simt_copy(Simt *s, const IrOp *op) {
+    Emitter *e = s->e;
+    const IrValue *slot = op->operands.items[op->operands.count - 2];
+    const Type *tile = type_shaped(e->context->types, TYPE_TILE, slot->type->scalar, slot->type->rank, slot->type->dims);
+    SimtBranch branch = simt_branch_begin(s, simt_scalar(s, op->operands.items[op->operands.count - 1]));
+    SimtSlice slice = simt_slice(s, op, tile);
+    LLVMBasicBlockRef blocks[2] = {block_append(e, "edge"), block_append(e, "whole")}, after = block_append(e, "copied");
+    LLVMBuildCondBr(e->builder, slice.full, blocks[1], blocks[0]);
+    for (int is_full = 0; is_full < 2; is_full++) {
+        LLVMPositionBuilderAtEnd(e->builder, blocks[is_full]);
+        copy_chunks(s, &slice, simt_staged(s, slot), is_full);
+        LLVMBuildBr(e->builder, after);
+    }
+    LLVMPositionBuilderAtEnd(e->builder, after);
+    simt_branch_end(s, &branch, NULL);
+}
