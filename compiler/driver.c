@@ -165,7 +165,8 @@ static bool run_passes(Compilation *c, IrModule *module, IrPass last) {
     bool changed = false;
     for (int pass = 0; pass <= (int)last; pass++) {
         for (int k = 0; passes[pass].run && k < module->kernels.count; k++)
-            changed |= passes[pass].run(&c->context, module->kernels.items[k]);
+            if (!module->kernels.items[k]->threads) /* at the memory level barriers order what these would move */
+                changed |= passes[pass].run(&c->context, module->kernels.items[k]);
 #ifndef NDEBUG
         verify(c, module, passes[pass].name);
 #endif
