@@ -86,14 +86,14 @@ void check_outputs(Split *split) {
 
 /* ---- the launch grid and the declared sets ---- */
 
-static bool mentions_split_dim(const Split *split, const Dim *dim) {
+static bool mentions_split_dim(Split *split, const Dim *dim) {
+    int axis_named;
+    if (split_dim_in(split, dim, &axis_named))
+        return true;
     for (int at = 0; at < split->kernel->signature.params.count * PHB_MAX_RANK; at++) {
         int axis = split->follows[at];
         if (axis < 0 || !split->axes[axis].split)
             continue;
-        const Dim *extent = param_type(split, at / PHB_MAX_RANK)->dims[at % PHB_MAX_RANK];
-        if (extent->kind == PHB_EXPR_DIM && dim_mentions(dim, extent->name))
-            return true;
         if (form_mentions_extent(dim, param_name(split, at / PHB_MAX_RANK), at % PHB_MAX_RANK))
             return true;
     }

@@ -212,7 +212,8 @@ static void check_followed(Split *split) {
     for (int axis = FIRST_LOOP; axis < MAX_AXES && split->axes[axis].loop; axis++) {
         const SplitAxis *loop = &split->axes[axis];
         int named;
-        if (next_on_axis(split, axis, 0) >= 0 || (loop->extent->kind == PHB_EXPR_DIM && !split_dim_in(split, loop->extent, &named)))
+        if (next_on_axis(split, axis, 0) >= 0 ||
+            (loop->extent->kind == PHB_EXPR_DIM && split_dim_in(split, loop->extent, &named) && named == axis))
             continue;
         Refusal refusal = {
             .at = loop->loop->span,

@@ -60,6 +60,9 @@ const Dim *split_dim_in(Split *split, const Dim *form, int *axis) {
     for (*axis = 0; *axis < MAX_AXES; ++*axis) {
         if (!split->axes[*axis].split)
             continue;
+        const Dim *bound = *axis >= FIRST_LOOP && next_on_axis(split, *axis, 0) < 0 ? split->axes[*axis].extent : NULL;
+        if (bound && bound->kind == PHB_EXPR_DIM && dim_mentions(form, bound->name))
+            return bound; /* a loop without a tensor along it: the dim is the chunk's extent */
         for (int at = next_on_axis(split, *axis, 0); at >= 0; at = next_on_axis(split, *axis, at + 1)) {
             const Dim *declared = declared_at(split, at);
             if (declared->kind == PHB_EXPR_DIM && dim_mentions(form, declared->name))
@@ -227,19 +230,22 @@ static void report_position(Split *split, const Misuse *misuse) {
 
 static void report_dim(Split *split, const Misuse *misuse) {
     const char *dim = misuse->name->name;
+    const IrOp *loop = split->axes[misuse->axis].loop;
     int at = next_on_axis(split, misuse->axis, 0);
-    while (declared_at(split, at) != misuse->name)
+    while (at >= 0 && declared_at(split, at) != misuse->name)
         at = next_on_axis(split, misuse->axis, at + 1);
-    const char *tensor = split->kernel->signature.params.items[at / PHB_MAX_RANK].name;
+    const char *tensor = at < 0 ? NULL : split->kernel->signature.params.items[at / PHB_MAX_RANK].name;
+    int k = at % PHB_MAX_RANK;
     Refusal refusal = {
         .at = value_span(misuse->value, misuse->op->span),
         .rule = split_text(split, "'%s' names a split axis, so it may only be compared with offsets along that axis", dim),
-        .other = split->axis_access[at]->op->span,
-        .other_text = split_text(split, "axis %d of '%s', of extent '%s', is split here", at % PHB_MAX_RANK, tensor, dim),
+        .other = at < 0 ? loop->span : split->axis_access[at]->op->span,
+        .other_text = at < 0 ? split_text(split, "the loop to '%s' runs across super-tiles", dim)
+                             : split_text(split, "axis %d of '%s', of extent '%s', is split here", k, tensor, dim),
         .node = split_text(split, "'%s' is the extent of the whole axis", dim),
         .cluster = split_text(split, "'%s' is the extent of one super-tile", dim),
-        .edit =
-            split_text(split, "write 'whole(%s, %d)' or 'extent(%s, %d)', whichever is meant", tensor, at % PHB_MAX_RANK, tensor, at % PHB_MAX_RANK),
+        .edit = at < 0 ? split_text(split, "write 'whole(T, k)' of a tensor that has the extent '%s'", dim)
+                       : split_text(split, "write 'whole(%s, %d)' or 'extent(%s, %d)', whichever is meant", tensor, k, tensor, k),
     };
     refuse(split, &refusal);
 }

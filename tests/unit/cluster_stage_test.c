@@ -83,16 +83,17 @@ static int find_variable(const Generator *g, Shape shape, bool is_mutable) {
 
 static char *expression(Generator *g, Shape shape);
 
-/* An offset into the halo. */
+/* An offset into the halo; now and then beyond it, which is refused. */
 static int shift(const Generator *g) {
-    return pick(2 * g->halo + 1) - g->halo;
+    return pick(2 * g->halo + 1) - g->halo + (g->halo && pick(60) == 0);
 }
 
 /* The chunk of `a` or `d` that the loop is at, [BM, BK], perhaps masked. */
 static char *chunk(const Generator *g) {
     char tensor = g->loop == 'K' ? 'a' : 'd';
     int rows = g->y && tensor == 'a' ? shift(g) : 0, columns = tensor == 'a' ? shift(g) : 0;
-    char *load = format_text("%c[%srow + %d :+ BM, k + %d :+ B%c]", tensor, head(g), rows, columns, g->loop), *masked = NULL;
+    const char *own = pick(60) ? "k" : "2 * k"; /* refused */
+    char *load = format_text("%c[%srow + %d :+ BM, %s + %d :+ B%c]", tensor, head(g), rows, own, columns, g->loop), *masked = NULL;
     int axis = g->heads ? 2 : 1;
     switch (pick(5)) {
     case 0:
@@ -122,6 +123,8 @@ static char *leaf_expression(Generator *g, Shape shape) {
     switch (shape) {
     case SCALAR:
         free(part);
+        if (pick(60) == 0) /* refused, where the axis is split */
+            return format_text(pick(2) ? "M" : g->loop ? "k" : "row");
         switch (pick(6)) {
         case 0:
             return format_text("n");
@@ -242,7 +245,9 @@ static void statement(Generator *g) {
         line(g, "f[%srow :+ BM, k :+ BK] %s %s * %s", head(g), pick(4) ? "=" : "+=", value, rows);
         free(value);
         free(rows);
-    } else if (kind < 14) {
+    } else if (kind < 14 && find_variable(g, SCALAR, true) >= 0) { /* the bound names an axis that may be split, and another that is not */
+        line(g, "for i%d in range(0, M) { v%d += z[i%d] }", g->indent, find_variable(g, SCALAR, true), g->indent);
+    } else if (kind < 15) {
         store(g, pick(2) ? "c" : "c2");
     }
 }
@@ -290,7 +295,7 @@ static char *generate(void) {
         buffer_printf(&g.text, "@halo(a = %s%d%s, e = %d)\n", g.heads ? "[0, 2, " : "", g.halo, g.heads ? "]" : "", g.halo);
     buffer_printf(&g.text, "kernel k(n: i64, a: tensor<i64>[%sM, %s], b: tensor<i64>[%s, %s], d: tensor<i64>[%sM, L], e: tensor<i64>[%sM, %s],\n", h, g.inner,
         g.inner, g.columns, h, h, g.columns);
-    buffer_printf(&g.text, "    w: tensor<i64>[1, %s], h: tensor<i64>[M, 1], t: tensor<i64>[8], c: tensor<i64>[%sM, %s], c2: tensor<i64>[%sM, %s], f: tensor<i64>[%sM, %s]) {\n",
+    buffer_printf(&g.text, "    w: tensor<i64>[1, %s], z: tensor<i64>[M], h: tensor<i64>[M, 1], t: tensor<i64>[8], c: tensor<i64>[%sM, %s], c2: tensor<i64>[%sM, %s], f: tensor<i64>[%sM, %s]) {\n",
         g.columns, h, g.columns, h, g.columns, h, g.inner);
     g.indent = 1;
     line(&g, "let row = %s", g.y ? "ctx.block.y * BM" : "i64(0)");
