@@ -280,9 +280,30 @@ static void make_build_id(const Compilation *c, IrModule *module, uint8_t id[16]
     buffer_free(&text);
 }
 
+/* What an assembler made of the PTX is not the options' alone. */
+static void add_machine_code(const ClusterProgram *program, uint8_t id[16]) {
+    for (int k = 0; k < program->kernels.count; k++) {
+        const ClusterKernel *kernel = program->kernels.items[k];
+        for (int v = 0; v < kernel->gpu_variants.count; v++) {
+            for (int i = 0; i < kernel->gpu_variants.items[v].images.count; i++) {
+                const GpuImage *image = &kernel->gpu_variants.items[v].images.items[i];
+                XXH64_hash_t low, high;
+                memcpy(&low, id, sizeof low);
+                memcpy(&high, id + sizeof low, sizeof high);
+                if (!image->machine_code)
+                    continue;
+                XXH128_canonical_t canonical;
+                XXH128_canonicalFromHash(&canonical, XXH3_128bits_withSeed(image->text, (size_t)image->size, low ^ high));
+                memcpy(id, canonical.digest, 16);
+            }
+        }
+    }
+}
+
 static bool generate_gpu(Compilation *c, ClusterProgram *program) {
     const Options *options = c->options;
-    if (!options->gpus.count && !options->gpu_auto && !options->simt)
+    bool embeds = options->emit != EMIT_LLVM && options->emit != EMIT_ASM && (options->gpus.count || options->gpu_auto);
+    if (!embeds && !options->simt)
         return true;
     select_gpu_variants(&c->context, program, options->gpu_variants);
     for (int k = 0; k < program->kernels.count; k++) {
@@ -291,7 +312,9 @@ static bool generate_gpu(Compilation *c, ClusterProgram *program) {
             for (int s = 0; s < kernel->stages.count; s++)
                 optimise_kernel(c, program->file, kernel->gpu_variants.items[v].stages[s]);
     }
-    GpuTargets targets = {options->gpus.items, options->gpus.count, options->gpu_auto};
+    if (!embeds)
+        return true;
+    GpuTargets targets = {options->gpus.items, options->gpus.count, options->gpu_auto, options->cubin};
     return codegen_gpu(&c->context, program, &targets, options->optimise);
 }
 
@@ -302,6 +325,7 @@ static bool generate(Compilation *c, IrModule *module) {
     ClusterProgram *program = split(c, module);
     if (!program || !generate_gpu(c, program))
         return false;
+    add_machine_code(program, codegen.build_id);
     if (options->emit == EMIT_PTX) {
         codegen_print_ptx(&c->context, &c->text, program);
         return true;

@@ -64,6 +64,7 @@ typedef struct Options {
     bool gpu_auto, gpu_none;  /* and those that suit each kernel; none */
     int gpu_variants;         /* of a leaf; 0: all */
     bool simt;                /* code for the simulator */
+    bool cubin;
     VEC(Define) defines;
     bool no_cluster;
     bool depfile;                      /* -MD */

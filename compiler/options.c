@@ -23,7 +23,7 @@ typedef enum ValueForm {
     X(OPTIMISE, "-O", VALUE_GLUED, "N", "optimise: 0 to 3, 2 by default")                                                                            \
     X(DEBUG, "-g", VALUE_NONE, "", "accepted; code has no line tables yet")                                                                          \
     X(GPU, "--gpu", VALUE_LONG, "LIST", "GPU targets: auto (default), none, or a list such as sm_80,sm_90a")                                         \
-    X(CUBIN, "--cubin", VALUE_NONE, "", "embed machine code beside PTX")                                                                             \
+    X(CUBIN, "--cubin", VALUE_NONE, "", "embed machine code beside PTX, by the ptxas on the PATH")                                                                             \
     X(SIMT, "--simt", VALUE_NONE, "", "embed code for the simulator of GPUs, for --device=simt")                                                      \
     X(CPU, "--cpu", VALUE_LONG, "LIST", "CPU levels: x86-64-v3,x86-64-v4 by default; also x86-64-v2, native")                                        \
     X(DEFINE, "-D", VALUE_JOINED, "NAME=INT", "one value for a search dim; leaf.NAME=INT, cluster.NAME=INT for one reading")                         \
@@ -277,7 +277,8 @@ static bool apply(Parser *p, OptionId id, const char *value) {
         options->gpu_auto = options->gpu_none = false;
         return parse_list(p, "--gpu", value, take_gpu);
     case OPTION_CUBIN:
-        return usage_error("'--cubin' is not supported yet");
+        options->cubin = true;
+        return true;
     case OPTION_SIMT:
         options->simt = true;
         return true;
@@ -410,9 +411,11 @@ static bool check_together(Parser *p) {
     bool text = options->emit != EMIT_EXE && options->emit != EMIT_OBJ;
     if (options->output && strcmp(options->output, "-") == 0 && !text)
         return usage_error("'-o -' is for text, '--emit=%s' is none", emit_names[options->emit]);
-    if (options->emit == EMIT_PTX && options->gpu_none && !options->gpus.count)
-        return usage_error("'--emit=ptx' needs a GPU target, such as '--gpu=sm_80'");
-    options->gpu_auto |= options->emit == EMIT_PTX && !options->gpus.count;
+    if (options->gpu_none && (options->gpu_auto || options->gpus.count))
+        return usage_error("'--gpu' takes none alone");
+    if (options->gpu_none && (options->emit == EMIT_PTX || options->cubin))
+        return usage_error("'%s' needs a GPU target, such as '--gpu=sm_80'", options->cubin ? "--cubin" : "--emit=ptx");
+    options->gpu_auto |= !options->gpu_none && !options->gpus.count;
     if (!options->depfile && (options->depfile_path || options->depfile_targets.count || options->depfile_phony))
         return usage_error("'-MF', '-MT' and '-MP' need '-MD'");
     if (options->depfile_path && options->output && strcmp(options->depfile_path, options->output) == 0)

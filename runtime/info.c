@@ -28,6 +28,14 @@ static void print_set(const char *attribute, const int64_t *values, int count, F
         fprintf(out, "%s%lld", i > 0 ? ", " : " ", (long long)values[i]);
 }
 
+/* "sm_80" and, of machine code, "sm_80 (machine code)": threads and shared memory are those of the first stage. */
+static void print_image(const PhbGpuCode *code, const char *separator, FILE *out) {
+    fprintf(out, "%ssm_%d%s%s, %d threads", separator, code->arch, code->specific ? "a" : "", code->machine_code ? " (machine code)" : "",
+        code->stages[0].threads);
+    if (code->stages[0].shared > 0)
+        fprintf(out, " and %d bytes shared", code->stages[0].shared);
+}
+
 static void print_kernel(const PhbKernel *kernel, FILE *out) {
     print_signature(kernel, out);
     for (int i = 0; i < kernel->tensor_count; i++)
@@ -49,6 +57,10 @@ static void print_kernel(const PhbKernel *kernel, FILE *out) {
                 fprintf(out, " %s = %lld", kernel->dims[i].name, (long long)variant->values[i]);
         for (int i = 0; i < variant->cpu_count; i++)
             fprintf(out, "%s%s", i > 0 ? ", " : " on ", variant->cpu[i].level);
+        for (int i = 0; i < variant->gpu_count; i++)
+            print_image(&variant->gpu[i], i + variant->cpu_count > 0 ? ", " : " on ", out);
+        if (variant->simt != NULL)
+            fprintf(out, "%ssimulator", variant->cpu_count + variant->gpu_count > 0 ? ", " : " on ");
         fputc('\n', out);
     }
 }
@@ -102,6 +114,20 @@ static json_t *scalars_json(const PhbKernel *kernel) {
     return array;
 }
 
+static json_t *images_json(const PhbKernel *kernel, const PhbVariant *variant) {
+    json_t *array = json_array();
+    for (int i = 0; i < variant->gpu_count; i++) {
+        const PhbGpuCode *code = &variant->gpu[i];
+        json_t *stages = json_array();
+        for (int s = 0; s < kernel->stage_count; s++)
+            json_array_append_new(stages, json_pack("{s:s, s:i, s:i}", "entry", code->stages[s].entry, "threads", code->stages[s].threads, "shared",
+                                              code->stages[s].shared));
+        json_array_append_new(array, json_pack("{s:o, s:s, s:I, s:o}", "target", json_sprintf("sm_%d%s", code->arch, code->specific ? "a" : ""), "form",
+                                         code->machine_code ? "machine code" : "ptx", "bytes", (json_int_t)code->size, "stages", stages));
+    }
+    return array;
+}
+
 static json_t *leaves_json(const PhbKernel *kernel) {
     json_t *array = json_array();
     for (int v = 0; v < kernel->variant_count; v++) {
@@ -112,7 +138,7 @@ static json_t *leaves_json(const PhbKernel *kernel) {
                 json_object_set_new(values, kernel->dims[i].name, json_integer(variant->values[i]));
         for (int i = 0; i < variant->cpu_count; i++)
             json_array_append_new(cpu, json_string(variant->cpu[i].level));
-        json_array_append_new(array, json_pack("{s:o, s:o}", "autotune", values, "cpu", cpu));
+        json_array_append_new(array, json_pack("{s:o, s:o, s:o}", "autotune", values, "cpu", cpu, "gpu", images_json(kernel, variant)));
     }
     return array;
 }

@@ -13,7 +13,7 @@ shift 4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$phobosc" "$kernel" -o "$work/kernel"
+"$phobosc" --gpu=none "$kernel" -o "$work/kernel"
 for job in "$@"; do
     cp "$job" "$work/job.json"
     printf '%s\n' "$lines" | while read -r arguments; do

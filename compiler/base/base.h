@@ -88,7 +88,8 @@ bool source_read(Arena *arena, const char *path, Source *source, char **error);
     X(ONCE, "once", 1, "an atomic or compound store that happens once per CTA beside code of each thread") \
     X(PUBLISH, "publish", 1, "a write that other CTAs read and that comes after the arrive which would publish it")                   \
     X(ELECT, "elect", 1, "code that trusts which lane is elected, or that other lanes have what the elected one computed")             \
-    X(RACE, "race", 1, "threads that access one element of shared memory with no barrier between, where that is certain")
+    X(RACE, "race", 1, "threads that access one element of shared memory with no barrier between, where that is certain")             \
+    X(GPU, "gpu", 1, "a kernel that gets no code for GPUs")
 
 typedef enum WarningKind {
 #define X(id, name, on, what) WARN_##id,

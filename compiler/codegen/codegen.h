@@ -30,10 +30,11 @@ typedef struct GpuTargets {
     const char *const *items; /* "sm_80", .. */
     int count;
     bool automatic; /* and the oldest that each kernel runs on */
+    bool cubin;     /* machine code beside the PTX */
 } GpuTargets;
 
 /* Fills in the images of the program's GPU variants, whose stages are optimised. False after an error in the diagnostics: a kernel that no variant of
- * runs on a target. */
+ * runs on a target that was asked for. On an automatic one a kernel is left without code, and a warning says so. */
 bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *targets, int optimise);
 void codegen_print_ptx(Context *context, Buffer *buffer, const ClusterProgram *program); /* --emit=ptx: each image behind a line of JSON that describes it */
 
@@ -61,6 +62,11 @@ bool output_write(Arena *arena, Output *output, const char *data, size_t length,
 bool output_commit(Arena *arena, Output *output, char **error); /* abandons it on failure */
 void output_abandon(Output *output);
 void output_set_child(int pid); /* killed by the signals above; 0: none */
+
+/* ---- command.c ---- */
+
+/* Runs arguments[0], found on the PATH, to its end. On failure gives false and "cannot WHAT: why; INSTALL" in *error. */
+bool command_run(Arena *arena, char *const *arguments, const char *what, const char *install, char **error);
 
 /* ---- link.c ---- */
 

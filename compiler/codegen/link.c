@@ -1,14 +1,10 @@
-/* Runs the C compiler driver as linker. No shell: arguments go as they are. */
+/* Runs the C compiler driver as linker. */
 #include "compiler/codegen/codegen.h"
 
 #include <errno.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 typedef VEC(char *) Arguments;
 
@@ -29,33 +25,6 @@ static const char *as_file(Arena *arena, const char *path) {
     return *path == '-' ? arena_printf(arena, "./%s", path) : path;
 }
 
-static bool run(Arena *arena, const Arguments *arguments, const char *path, char **error) {
-    const char *program = arguments->items[0];
-    pid_t pid;
-    int cause = posix_spawnp(&pid, program, NULL, NULL, arguments->items, environ);
-    if (cause == ENOENT) {
-        *error = arena_printf(arena, "cannot link '%s': '%s' is not on the PATH; install a C compiler or name one in CC", path, program);
-        return false;
-    }
-    if (cause) {
-        *error = arena_printf(arena, "cannot link '%s': '%s' does not start: %s", path, program, strerror(cause));
-        return false;
-    }
-    output_set_child(pid);
-    int status;
-    pid_t ended;
-    while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
-        ;
-    output_set_child(0);
-    if (ended == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return true;
-    if (ended == pid && WIFSIGNALED(status))
-        *error = arena_printf(arena, "cannot link '%s': '%s' was ended by signal %d", path, program, WTERMSIG(status));
-    else
-        *error = arena_printf(arena, "cannot link '%s': '%s' failed with status %d", path, program, ended == pid ? WEXITSTATUS(status) : -1);
-    return false;
-}
-
 static bool link_to(Arena *arena, const char *object, const char *runtime_path, const char *flags, const Output *output, char **error) {
     const char *driver = getenv("CC");
     Arguments arguments = {0};
@@ -68,7 +37,8 @@ static bool link_to(Arena *arena, const char *object, const char *runtime_path, 
     add(arena, &arguments, as_file(arena, runtime_path));
     add_words(arena, &arguments, flags);
     vec_push(arena, &arguments, NULL);
-    return run(arena, &arguments, output->path, error);
+    const char *what = arena_printf(arena, "link '%s'", output->path);
+    return command_run(arena, arguments.items, what, "install a C compiler or name one in CC", error);
 }
 
 bool link_executable(Context *context, const Buffer *object, const char *runtime_path, const char *flags, const char *path, char **error) {

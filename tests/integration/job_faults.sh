@@ -16,7 +16,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-"$phobosc" "$sample/add.phb" -o "$work/add" || exit 1
+"$phobosc" --gpu=none "$sample/add.phb" -o "$work/add" || exit 1
 cd "$work" || exit 1
 chmod 755 .
 cp "$sample/job.json" .

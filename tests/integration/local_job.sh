@@ -10,7 +10,7 @@ sample=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$phobosc" "$sample/add.phb" -o "$work/add" || exit 1
+"$phobosc" --gpu=none "$sample/add.phb" -o "$work/add" || exit 1
 cd "$work" || exit 1
 cp "$sample/job.json" .
 "$oracle" make job.json || exit 1

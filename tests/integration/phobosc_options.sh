@@ -52,7 +52,8 @@ expect 2 "needs a pass" --emit=ir-after add.phb
 expect 2 "did you mean 'sm_90a'?" --gpu=sm_90aa add.phb
 expect 2 "did you mean 'sm_80'?" --gpu=sm_80,sm_81 add.phb
 expect 2 "separated by commas" --gpu=, add.phb
-expect 2 "'--cubin' is not supported yet" --cubin add.phb
+expect 2 "'--gpu' takes none alone" --gpu=none,sm_80 add.phb
+expect 2 "'--cubin' needs a GPU target" --gpu=none --cubin add.phb
 expect 2 "did you mean 'x86-64-v3'?" --cpu=x86-64-v33 add.phb
 expect 2 "'-D' takes NAME=INT" -D BLOCK add.phb
 expect 2 "'-D' takes NAME=INT" -DBLOCK=12x add.phb
@@ -155,6 +156,10 @@ only -add
 CC=no-such-compiler expect 1 "'no-such-compiler' is not on the PATH" add.phb -o add
 PATH='' "$phobosc" add.phb -o add 2>stderr
 [ $? = 1 ] && grep -qF "'cc' is not on the PATH" stderr || fail "without cc: $(cat stderr)"
+rm stderr
+PATH='' "$phobosc" --cubin -c add.phb -o add.o 2>stderr
+[ $? = 1 ] && grep -qF "add.phb:4:8: error: cannot assemble 'add_v0' for sm_80: 'ptxas' is not on the PATH; install the CUDA toolkit" stderr ||
+    fail "without ptxas: $(cat stderr)"
 rm stderr
 CC=false expect 1 "'false' failed with status 1" add.phb -o add
 CC='cc -Wl,--no-such-option' expect 1 "cannot link 'add'" add.phb -o add

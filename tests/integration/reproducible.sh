@@ -1,5 +1,6 @@
 #!/bin/sh
-# Two compilations of one source are the same bytes, by one thread or several, and so is the executable made from its --emit=ir.
+# Two compilations of one source are the same bytes, by one thread or several, and so is the executable made from its --emit=ir. Code for
+# GPUs is in the first of them.
 #
 #   reproducible.sh PHOBOSC FOLDER...
 set -eu
@@ -9,19 +10,21 @@ shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-find "$@" -name '*.phb' >"$work/files"
+find "$@" -name '*.phb' | LC_ALL=C sort >"$work/files"
+gpu=auto
 while read -r file; do
     name=$(basename "$file" .phb)
     cp "$file" "$work"
     cd "$work"
-    "$phobosc" "$name.phb" -j 1 -o first
-    "$phobosc" "$name.phb" -j 3 -o second
+    "$phobosc" --gpu=$gpu "$name.phb" -j 1 -o first
+    "$phobosc" --gpu=$gpu "$name.phb" -j 3 -o second
     cmp first second
     "$phobosc" --emit=ir "$name.phb" -o "$name.ir"
-    "$phobosc" "$name.ir" -o from_ir
+    "$phobosc" --gpu=$gpu "$name.ir" -o from_ir
     cmp first from_ir
     mkdir -p elsewhere
     cp "$name.phb" elsewhere
-    (cd elsewhere && "$phobosc" "$name.phb" -o here)
+    (cd elsewhere && "$phobosc" --gpu=$gpu "$name.phb" -o here)
     cmp first elsewhere/here
+    gpu=none
 done <"$work/files"

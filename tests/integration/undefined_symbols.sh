@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 find "$@" -name '*.phb' >"$work/files"
 failed=0
 while read -r file; do
-    "$phobosc" -w -c "$file" -o "$work/object.o"
+    "$phobosc" -w --gpu=none -c "$file" -o "$work/object.o"
     if nm -u "$work/object.o" | awk '{ print $2 }' | grep -vxE 'memcpy|memset|memmove|_GLOBAL_OFFSET_TABLE_'; then
         echo "undefined in the object of $file" >&2
         failed=1

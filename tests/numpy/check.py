@@ -206,7 +206,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         program = folder / "kernels"
-        subprocess.run([sys.argv[1], "-w", Path(__file__).with_name("kernels.phb"), "-o", program], check=True)
+        subprocess.run([sys.argv[1], "-w", "--gpu=none", Path(__file__).with_name("kernels.phb"), "-o", program], check=True)
         failed = 0
         for name, (inputs, function, tolerance) in CASES.items():
             fault = run(program, folder, name, inputs, function, tolerance)

@@ -39,22 +39,34 @@ static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int n
     return image;
 }
 
-static bool refuse(Context *context, const ClusterKernel *kernel, const NvptxTarget *target, const char *why) {
+/* Nobody has asked for an automatic target. */
+static bool refuse(Context *context, const ClusterKernel *kernel, const NvptxTarget *target, bool automatic, const char *why) {
     const Signature *signature = &kernel->kernel->signature;
-    diag_error(context->diag, signature->span, "no variant of '%s' runs on %s: %s", signature->name, target->name, why ? why : "none is legal");
-    return false;
+    if (automatic)
+        diag_warning(context->diag, WARN_GPU, signature->span, "'%s' gets no code for GPUs: no variant runs on %s: %s", signature->name, target->name, why);
+    else
+        diag_error(context->diag, signature->span, "no variant of '%s' runs on %s: %s", signature->name, target->name, why);
+    return automatic;
 }
 
-static bool make_target(Context *context, ClusterKernel *kernel, const NvptxTarget *target, int optimise, const char *file) {
-    const char *why = NULL;
+static bool make_target(Context *context, ClusterKernel *kernel, const NvptxTarget *target, bool automatic, const GpuTargets *targets, int optimise,
+    const char *file) {
+    const char *why = "none is legal";
     bool some = false;
     for (int v = 0; v < kernel->gpu_variants.count; v++) {
-        GpuImage *image = make_image(context, kernel, v, target, optimise, file, &why);
-        if (image)
-            vec_push(context->arena, &kernel->gpu_variants.items[v].images, *image);
+        GpuVariant *variant = &kernel->gpu_variants.items[v];
+        GpuImage *image = make_image(context, kernel, v, target, optimise, file, &why), code;
         some |= image != NULL;
+        if (!image)
+            continue;
+        vec_push(context->arena, &variant->images, *image);
+        if (!targets->cubin)
+            continue;
+        if (!nvptx_assemble(context, image, kernel->kernel->signature.span, &code))
+            return false;
+        vec_push(context->arena, &variant->images, code);
     }
-    return some || refuse(context, kernel, target, why);
+    return some || refuse(context, kernel, target, automatic, why);
 }
 
 bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *targets, int optimise) {
@@ -62,9 +74,10 @@ bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *ta
     for (int k = 0; k < program->kernels.count; k++) {
         ClusterKernel *kernel = program->kernels.items[k];
         for (int t = 0; t < targets->count; t++)
-            fine &= make_target(context, kernel, nvptx_find(targets->items[t]), optimise, program->file);
+            fine &= make_target(context, kernel, nvptx_find(targets->items[t]), false, targets, optimise, program->file);
+        const NvptxTarget *oldest = nvptx_find(kernel->kernel->signature.cluster_dims[0] ? "sm_90" : "sm_80");
         if (targets->automatic)
-            fine &= make_target(context, kernel, nvptx_find(kernel->kernel->signature.cluster_dims[0] ? "sm_90" : "sm_80"), optimise, program->file);
+            fine &= make_target(context, kernel, oldest, true, targets, optimise, program->file);
     }
     return fine;
 }
@@ -132,6 +145,7 @@ void codegen_print_ptx(Context *context, Buffer *buffer, const ClusterProgram *p
         const ClusterKernel *kernel = program->kernels.items[k];
         for (int v = 0; v < kernel->gpu_variants.count; v++)
             for (int i = 0; i < kernel->gpu_variants.items[v].images.count; i++)
-                print_image(context, buffer, kernel, &kernel->gpu_variants.items[v], &kernel->gpu_variants.items[v].images.items[i]);
+                if (!kernel->gpu_variants.items[v].images.items[i].machine_code)
+                    print_image(context, buffer, kernel, &kernel->gpu_variants.items[v], &kernel->gpu_variants.items[v].images.items[i]);
     }
 }

@@ -29,6 +29,11 @@ typedef struct NvptxStage {
 /* The PTX of some stages for one target, ending in a NUL, in the arena. */
 const char *nvptx_compile(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise, const char *file);
 
+/* ---- assemble.c ---- */
+
+/* Machine code of an image of PTX, by ptxas; false after an error at `span`. */
+bool nvptx_assemble(Context *context, const GpuImage *ptx, Span span, GpuImage *code);
+
 /* ---- target.c, memory.c: inside of the backend ---- */
 
 typedef struct NvptxLeaf {
