@@ -107,6 +107,7 @@ static RunOptions run_options(const CommandLine *line) {
         .keep_staging = values[OPTION_KEEP_STAGING].given,
         .selfcheck = values[OPTION_SELFCHECK].given,
         .device = values[OPTION_DEVICE].text,
+        .mixed = values[OPTION_MIXED].given,
         .simt = {(uint64_t)values[OPTION_SIMT_SEED].number, (int)values[OPTION_SIMT_ELECT].number, values[OPTION_SIMT_WEAK].given},
     };
 }
@@ -122,6 +123,7 @@ static int serve(Job *job, const CommandLine *line) {
         .deadline_ms = values[OPTION_DEADLINE].given ? (int)values[OPTION_DEADLINE].number : 10000,
         .insecure = values[OPTION_INSECURE].given,
         .plan = run.plan,
+        .mixed = run.mixed,
         .progress = run.progress,
         .log = run.log,
         .keep_staging = run.keep_staging,
@@ -137,6 +139,8 @@ static int be_pod(const PhbProgram *program, const CommandLine *line) {
         .listen = values[OPTION_LISTEN].text,
         .advertise = values[OPTION_ADVERTISE].text,
         .node_name = values[OPTION_NODE_NAME].text,
+        .device = run.device,
+        .simt = run.simt,
         .threads = run.threads,
         .memory = run.plan.memory,
         .insecure = values[OPTION_INSECURE].given,

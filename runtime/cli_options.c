@@ -213,8 +213,6 @@ static void check_places(const CommandLine *line, ErrorList *errors) {
         else if (!(options[i].where & mode))
             errors_add(errors, "--%s means nothing here: it goes with %s", options[i].name, places_text(options[i].where));
     }
-    if (line->values[OPTION_LEAF].given && line->values[OPTION_LEAF].number == LEAF_MEASURE)
-        errors_add(errors, "--leaf=measure is not supported yet");
     if (line->values[OPTION_ROLE].given && line->values[OPTION_ROLE].number > ROLE_POD)
         errors_add(errors, "--role=%s is not supported yet", line->values[OPTION_ROLE].text);
     if (line->values[OPTION_PLACEMENT].given && line->values[OPTION_PLACEMENT].number > PLACE_BLOCK)

@@ -215,6 +215,7 @@ void job_free(Job *job) {
     free(job->dims);
     free(job->scalars);
     free(job->leaf_values);
+    free(job->barred);
     free(job->fixed);
     free(job->tensors);
     free(job);

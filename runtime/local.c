@@ -1,4 +1,5 @@
 #include "runtime/pod/pod.h"
+#include "runtime/measure.h"
 #include "runtime/progress.h"
 #include "runtime/selfcheck.h"
 #include "runtime/task.h"
@@ -66,7 +67,7 @@ static bool open_pod(LocalPod *local_pod, Pod **pod) {
     if (*pod == NULL)
         return false;
     char text[160];
-    snprintf(text, sizeof text, "pod %d: %s, %" PRId64 " bytes of tiles", local_pod->number, pod_describe(*pod), local->plan->bytes);
+    snprintf(text, sizeof text, "pod %d: %.100s, %" PRId64 " bytes of tiles", local_pod->number, pod_describe(*pod), local->plan->bytes);
     say(local, LOG_INFO, text);
     return true;
 }
@@ -211,7 +212,9 @@ static bool run_pods(Local *local, Error *error) {
 /* ---- the run ---- */
 
 static void summarise(const Local *local) {
-    printf("%s: %" PRId64 " tiles in %.3f s", local->problem->kernel->name, local->problem->units, local->seconds);
+    char class[32];
+    class_describe(local->devices.class, local->devices.arch, class);
+    printf("%s: %" PRId64 " tiles in %.3f s on %s", local->problem->kernel->name, local->problem->units, local->seconds, class);
     if (local->options->plan.autotune != AUTOTUNE_NONE)
         printf(" (predicted %.3f s)", local->predicted);
     for (int p = 0; p < local->pod_count; p++)
@@ -256,6 +259,8 @@ static bool make_plan(Local *local, int *exit_code, Error *error) {
         return false;
     *exit_code = EXIT_USAGE;
     if (plan.autotune != AUTOTUNE_NONE && !tune(local, &plan, error))
+        return false;
+    if (plan.leaf == LEAF_MEASURE && !leaf_measure(local->job, &local->devices.items[0], local->threads, local->options->log, error))
         return false;
     local->problem = problem_bind(local->job, plan.leaf, error);
     if (local->problem == NULL)
@@ -322,15 +327,16 @@ static int run_job(Local *local) {
 int local_run(Job *job, const RunOptions *options) {
     DeviceSet devices;
     Error error;
-    if (!device_select(options->device, job->kernel, &devices, &error))
+    if (!device_select(options->device, job->kernel, options->mixed, &devices, &error))
         return fail(EXIT_FAILED, &error);
     job->device = devices.class;
+    device_bar(&devices, job);
     Local local;
     local_init(&local, job, options, &devices);
     if (devices.reason.text[0] != '\0') {
         char text[sizeof error.text + 64];
         snprintf(text, sizeof text, "leaves run on the CPU: %s", devices.reason.text);
-        say(&local, LOG_INFO, text);
+        say(&local, devices.missed ? LOG_WARNING : LOG_INFO, text);
     }
     int exit_code = run_job(&local);
     local_fini(&local);

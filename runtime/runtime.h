@@ -180,6 +180,9 @@ const char *json_kind_text(const JsonNode *node);                     /* "a stri
 
 /* What runs leaves. Code for one class gives the same bits on all its devices. */
 typedef enum DeviceClass { CLASS_CPU, CLASS_GPU, CLASS_SIMT } DeviceClass;
+enum { CLASS_COUNT = 3 };
+/* "cpu", "gpu sm_90", "simulator". `arch` is a GPU's: each architecture is a class of its own. */
+void class_describe(DeviceClass class, int arch, char text[32]);
 
 typedef struct Job {
     const PhbProgram *program;
@@ -191,6 +194,7 @@ typedef struct Job {
     int64_t *leaf_values; /* as kernel->dims: values that the job's "autotune" or a tensor's extent fixes, 0 where neither does */
     DeviceClass device;   /* of all its pods; the CPU until somebody chooses */
     bool *fixed;          /* as kernel->dims: the job gives the @cluster value; NULL: it gives none */
+    bool *barred;         /* as kernel->variants: leaves that are not to be taken; NULL: none */
     ErrorList remarks;    /* what is legal and yet worth saying */
     atomic_bool settled;  /* how it ends: outputs_reserve has nothing more to do */
 } Job;
@@ -249,6 +253,7 @@ typedef struct RunOptions {
     bool keep_staging;
     bool selfcheck;     /* first run the job under several plans and compare */
     const char *device; /* the value of --device, or NULL */
+    bool mixed;         /* devices of several classes may work on the job */
     SimtOptions simt;
 } RunOptions;
 

@@ -281,16 +281,18 @@ int cuda_count(Error *error) {
     return -1;
 }
 
-bool cuda_runs(int number, const PhbKernel *kernel, Error *error) {
+bool cuda_runs(int number, const PhbKernel *kernel, bool *runs, CudaCard *card, Error *error) {
     const CudaDriver *driver = cuda_driver(error);
     if (driver == NULL)
         return false;
-    CudaDevice card = {.driver = driver, .kernel = kernel};
-    if (!find_card(&card, number, error))
+    CudaDevice cuda = {.driver = driver, .kernel = kernel};
+    if (!find_card(&cuda, number, error))
         return false;
-    bool runs = cuda_check(&card, error);
-    driver->context_release(card.id);
-    return runs;
+    card->arch = cuda.major * 10 + cuda.minor;
+    snprintf(card->name, sizeof card->name, "%.63s", cuda.card);
+    bool some = cuda_check(&cuda, runs, error);
+    driver->context_release(cuda.id);
+    return some;
 }
 
 int64_t cuda_free_memory(int number, Error *error) {

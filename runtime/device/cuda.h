@@ -50,8 +50,8 @@ typedef struct CudaDevice {
 
 /* ---- cuda_module.c ---- */
 
-/* Does any variant of the kernel have an image for the card, and the card what the kernel needs? */
-bool cuda_check(const CudaDevice *cuda, Error *error);
+/* As cuda_runs. */
+bool cuda_check(const CudaDevice *cuda, bool *runs, Error *error);
 /* Loads the variant's best image into the current context and readies each stage. */
 bool cuda_load(CudaDevice *cuda, const PhbVariant *variant, Error *error);
 

@@ -71,21 +71,27 @@ static bool card_has_clusters(const CudaDevice *cuda, Error *error) {
         cuda->kernel->name, cuda->card, cuda->major, cuda->minor);
 }
 
+/* Before anything is loaded; what the driver's compiler makes of it is seen later. */
+static bool stage_fits(const CudaDevice *cuda, const PhbThreadStage *code, Error *error) {
+    int most = 0;
+    cuda->driver->device_attribute(&most, CUDA_DEVICE_SHARED_A_BLOCK, cuda->id);
+    return code->shared <= most || error_set(error, "kernel '%s' wants %d bytes of shared memory a CTA, and %s has %d: compile with a smaller leaf tile, -D leaf.NAME=VALUE",
+                                       cuda->kernel->name, code->shared, cuda->card, most);
+}
+
 static bool ready_stage(CudaDevice *cuda, const PhbThreadStage *code, CudaStage *stage, Error *error) {
     const CudaDriver *driver = cuda->driver;
     *stage = (CudaStage){.threads = (unsigned)code->threads, .shared = (unsigned)code->shared};
     CudaResult result = driver->module_function(&stage->function, cuda->module, code->entry);
     if (result != 0)
         return cuda_fail(driver, error, result, code->entry);
-    int most_threads = 0, most_shared = 0;
+    int most_threads = 0;
     driver->function_attribute(&most_threads, CUDA_FUNCTION_MOST_THREADS, stage->function);
-    driver->device_attribute(&most_shared, CUDA_DEVICE_SHARED_A_BLOCK, cuda->id);
     if (code->threads > most_threads)
         return error_set(error, "kernel '%s' wants %d threads a CTA, and %s can give its code %d: compile with a smaller leaf tile, -D leaf.NAME=VALUE",
             cuda->kernel->name, code->threads, cuda->card, most_threads);
-    if (code->shared > most_shared)
-        return error_set(error, "kernel '%s' wants %d bytes of shared memory a CTA, and %s has %d: compile with a smaller leaf tile, -D leaf.NAME=VALUE",
-            cuda->kernel->name, code->shared, cuda->card, most_shared);
+    if (!stage_fits(cuda, code, error))
+        return false;
     result = driver->function_set(stage->function, CUDA_FUNCTION_DYNAMIC_SHARED, code->shared);
     if (result == 0 && cluster_size(cuda->kernel) > PORTABLE_CLUSTER)
         result = driver->function_set(stage->function, CUDA_FUNCTION_LARGE_CLUSTERS, 1);
@@ -107,18 +113,34 @@ static bool load_image(CudaDevice *cuda, const PhbGpuCode *code, Error *error) {
     return result == 0;
 }
 
-bool cuda_check(const CudaDevice *cuda, Error *error) {
+/* False with the reason where the card cannot run the variant. */
+static bool variant_fits(const CudaDevice *cuda, const PhbVariant *variant, Error *error) {
+    const PhbGpuCode *code = cuda_choose_code(variant, cuda->major, cuda->minor);
+    if (code == NULL)
+        return refuse_images(cuda, variant, error);
+    for (int s = 0; s < cuda->kernel->stage_count; s++)
+        if (!stage_fits(cuda, &code->stages[s], error))
+            return false;
+    return true;
+}
+
+bool cuda_check(const CudaDevice *cuda, bool *runs, Error *error) {
     const PhbKernel *kernel = cuda->kernel;
     if (cluster_size(kernel) > 1 && !card_has_clusters(cuda, error))
         return false;
-    const PhbVariant *with_code = &kernel->variants[0];
+    bool some = false, has_images = false;
     for (int v = 0; v < kernel->variant_count; v++) {
-        if (cuda_choose_code(&kernel->variants[v], cuda->major, cuda->minor) != NULL)
-            return true;
-        if (kernel->variants[v].gpu_count > 0)
-            with_code = &kernel->variants[v];
+        const PhbVariant *variant = &kernel->variants[v];
+        Error why;
+        bool fits = variant_fits(cuda, variant, &why);
+        if (!fits && (variant->gpu_count > 0 || !has_images))
+            *error = why;
+        has_images |= variant->gpu_count > 0;
+        some |= fits;
+        if (runs != NULL)
+            runs[v] &= fits;
     }
-    return refuse_images(cuda, with_code, error);
+    return some;
 }
 
 bool cuda_load(CudaDevice *cuda, const PhbVariant *variant, Error *error) {

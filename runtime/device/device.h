@@ -59,7 +59,14 @@ bool cpu_level_runs(const char *level);
 
 extern const DeviceType cuda_device;
 
-bool cuda_runs(int number, const PhbKernel *kernel, Error *error); /* some variant's image on that card; clusters too where the kernel needs them */
+typedef struct CudaCard {
+    int arch;      /* 90: compute capability 9.0 */
+    char name[64]; /* "cuda:0 NVIDIA H200" */
+} CudaCard;
+
+/* Does some variant run on that card, and does it have clusters where the kernel needs them? Clears runs[v] (as kernel->variants; or NULL) of those that
+ * do not. */
+bool cuda_runs(int number, const PhbKernel *kernel, bool *runs, CudaCard *card, Error *error);
 int cuda_count(Error *error); /* of cards; -1 with the reason where there is no driver that works */
 /* Bytes of the card that are free now; 0 with the reason where it cannot be asked. */
 int64_t cuda_free_memory(int number, Error *error);
@@ -77,18 +84,26 @@ enum { DEVICE_MOST = 64 };
 typedef struct DeviceChoice {
     const DeviceType *type;
     int number;
+    CudaCard card; /* of a GPU */
 } DeviceChoice;
 
 /* Devices of one class: a job's results have the same bits on all of them. */
 typedef struct DeviceSet {
     DeviceClass class;
+    int arch;  /* of GPUs */
     int count; /* at least 1 */
     DeviceChoice items[DEVICE_MOST];
-    Error reason; /* why the CPU was taken though GPUs come first; empty otherwise */
+    bool missed;  /* the CPU was taken though there is code for GPUs, and */
+    Error reason; /* why it was; empty where it was asked for */
 } DeviceSet;
 
-/* `wanted` is the value of --device; NULL: auto. False with the reason where what was asked for cannot run the kernel. */
-bool device_select(const char *wanted, const PhbKernel *kernel, DeviceSet *set, Error *error);
+/* `wanted` is the value of --device; NULL: auto. `mixed`: GPUs of several architectures. False with the reason where what was asked for cannot run the
+ * kernel. */
+bool device_select(const char *wanted, const PhbKernel *kernel, bool mixed, DeviceSet *set, Error *error);
+/* Leaves that a card of the set cannot run are not to be taken by the job. */
+void device_bar(const DeviceSet *set, Job *job);
+/* "cpu", "cuda:0 NVIDIA H200" */
+const char *device_name(const DeviceChoice *choice);
 /* Bytes of tiles that each of `pods` pods may hold by default; 0 with the reason where a card does not say. */
 int64_t device_memory(const DeviceSet *set, const DeviceChoice *choice, int pods, Error *error);
 

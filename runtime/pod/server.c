@@ -25,6 +25,7 @@ typedef struct PodServer {
     const PodServeOptions *options;
     const char *sched;
     char node[64];
+    DeviceSet devices; /* the first of them is this pod's */
     Agent agent;
     void *context, *control;
     void *tiles;  /* ROUTER: serves our tiles */
@@ -95,6 +96,7 @@ static void batch_done(void *context, uint64_t tag) {
 static PodFetch fetch_tile;
 
 static bool open_pod(PodServer *server, Error *error) {
+    server->job->device = server->devices.class;
     server->problem = problem_bind(server->job, LEAF_MODEL, error);
     if (!server->problem)
         return false;
@@ -104,7 +106,9 @@ static bool open_pod(PodServer *server, Error *error) {
         return false;
     PodOptions pod = {
         .threads = (int)server->agent.config.hello.threads,
-        .device = &cpu_device,
+        .device = server->devices.items[0].type,
+        .device_number = server->devices.items[0].number,
+        .simt = server->options->simt,
         .range_done = batch_done,
         .fetch = fetch_tile,
         .context = server,
@@ -364,17 +368,37 @@ static void loop(PodServer *server) {
 
 /* ---- start and end ---- */
 
-static void make_hello(PodServer *server, const char *endpoint, Hello *hello) {
+/* For the first kernel that has code for GPUs: which one the job runs is not known yet. */
+static bool choose_device(PodServer *server, Error *error) {
+    const PhbProgram *program = server->program;
+    const PhbKernel *kernel = &program->kernels[0];
+    for (int k = program->kernel_count - 1; k >= 0; k--)
+        for (int v = 0; v < program->kernels[k].variant_count; v++)
+            if (variant_has_code(&program->kernels[k].variants[v], CLASS_GPU))
+                kernel = &program->kernels[k];
+    if (!device_select(server->options->device, kernel, false, &server->devices, error))
+        return false;
+    if (server->devices.missed && server->devices.class == CLASS_CPU)
+        say(server, LOG_WARNING, "leaves run on the CPU: %s", server->devices.reason.text);
+    return true;
+}
+
+static bool make_hello(PodServer *server, const char *endpoint, Hello *hello, Error *error) {
     const PodServeOptions *options = server->options;
     memcpy(hello->build_id, server->program->build_id, sizeof hello->build_id);
     hello->protocol_min = hello->protocol_max = WIRE_PROTOCOL;
     if (getrandom(hello->incarnation, sizeof hello->incarnation, 0) != (ssize_t)sizeof hello->incarnation)
         memcpy(hello->incarnation, &(uint64_t){now_ms() ^ (uint64_t)getpid() << 32}, sizeof(uint64_t));
     memcpy(hello->node, server->node, sizeof hello->node);
-    snprintf(hello->device, sizeof hello->device, "cpu");
+    const DeviceChoice *device = &server->devices.items[0];
+    snprintf(hello->device, sizeof hello->device, "%s", device_name(device));
+    hello->device_class = (uint8_t)server->devices.class;
+    hello->arch = (uint16_t)server->devices.arch;
     snprintf(hello->tile_endpoint, sizeof hello->tile_endpoint, "%s", options->advertise ? options->advertise : endpoint);
-    hello->memory = (uint64_t)(options->memory ? options->memory : machine_memory());
+    int64_t memory = options->memory ? options->memory : device_memory(&server->devices, device, 1, error);
+    hello->memory = (uint64_t)memory;
     hello->threads = (uint32_t)(options->threads ? options->threads : machine_processors());
+    return memory > 0;
 }
 
 static void name_node(PodServer *server) {
@@ -443,9 +467,8 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
     Error error;
     char bound[256];
     int exit_code = EXIT_FAILED;
-    if (open_sockets(server, bound, sizeof bound, &error)) {
-        AgentConfig config = {.hello_ms = HELLO_MS};
-        make_hello(server, bound, &config.hello);
+    AgentConfig config = {.hello_ms = HELLO_MS};
+    if (choose_device(server, &error) && open_sockets(server, bound, sizeof bound, &error) && make_hello(server, bound, &config.hello, &error)) {
         agent_init(&server->agent, &config, now_ms());
         if (endpoint_is_open(bound))
             say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);

@@ -9,9 +9,10 @@ typedef struct PodServeOptions {
     const char *listen;    /* of the tile plane; NULL: DEFAULT_POD_ENDPOINT */
     const char *advertise; /* what peers are told to connect to; NULL: what was bound */
     const char *node_name; /* NULL: the host's name and the process's number */
-    const char *device;    /* "auto" or "cpu"; NULL: auto */
+    const char *device;    /* the value of --device; NULL: auto */
+    SimtOptions simt;
     int threads;           /* 0: the processors that this process may use */
-    int64_t memory;        /* 0: half of the machine's */
+    int64_t memory;        /* 0: half of the machine's, or most of the card's */
     bool insecure;
     LogLevel log;
 } PodServeOptions;

@@ -18,6 +18,8 @@ typedef struct Pod {
     uint8_t incarnation[16];
     char node[64];
     char device[64];
+    DeviceClass class;
+    int arch;
     char tile_endpoint[256];
     uint64_t heard_ms, sent_ms; /* last message in, last state out */
     bool changed;               /* its state must be sent at the end of the step */
@@ -51,6 +53,13 @@ struct SchedCore {
     int exit_code;
     char text[512]; /* why it ended */
 };
+
+void class_describe(DeviceClass class, int arch, char text[32]) {
+    if (class == CLASS_GPU)
+        snprintf(text, 32, "gpu sm_%d", arch);
+    else
+        snprintf(text, 32, "%s", class == CLASS_CPU ? "cpu" : "simulator");
+}
 
 SchedCore *sched_core_new(const SchedConfig *config, uint64_t now_ms, uint64_t random_seed) {
     SchedCore *core = calloc(1, sizeof *core);
@@ -96,6 +105,10 @@ uint32_t sched_pod_count(const SchedCore *core) {
 
 const char *sched_pod_node(const SchedCore *core, uint32_t pod) {
     return core->pods[pod].node;
+}
+
+void sched_pod_class(const SchedCore *core, uint32_t pod, char text[32]) {
+    class_describe(core->pods[pod].class, core->pods[pod].arch, text);
 }
 
 uint64_t sched_pod_units(const SchedCore *core, uint32_t pod) {
@@ -322,6 +335,44 @@ static void advance(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
 
 /* ---- messages ---- */
 
+static const char *way_to(DeviceClass class) {
+    return class == CLASS_GPU ? "--device=cuda:K" : class == CLASS_SIMT ? "--device=simt" : "--device=cpu";
+}
+
+/* A job runs on one class, its first pod's: another would give other bits. */
+static bool takes_class(const SchedCore *core, uint64_t connection, const Hello *hello, SchedActions *actions) {
+    const SchedConfig *config = &core->config;
+    char theirs[32], ours[32];
+    if (hello->device_class >= CLASS_COUNT) {
+        act_reject(actions, connection, REJECT_DEVICE, "device class %u is not known here", hello->device_class);
+        return false;
+    }
+    DeviceClass class = (DeviceClass)hello->device_class;
+    class_describe(class, hello->arch, theirs);
+    if (config->variants[class] < 0) {
+        act_reject(actions, connection, REJECT_DEVICE, "the job does not run on %s: %.400s", theirs, config->refusals[class]);
+        act_log(actions, "pod %s refused: the job does not run on %s: %.300s", hello->node, theirs, config->refusals[class]);
+        return false;
+    }
+    const Pod *other = NULL;
+    for (uint32_t i = 0; i < core->pod_count && !other; i++)
+        if (pod_live(&core->pods[i]) && (core->pods[i].class != class || core->pods[i].arch != hello->arch))
+            other = &core->pods[i];
+    if (!other)
+        return true;
+    class_describe(other->class, other->arch, ours);
+    if (config->mixed) {
+        act_log(actions, "mixed: pod %s computes on %s, pod %s on %s; what they compute may differ in its last bits", hello->node, theirs, other->node, ours);
+        return true;
+    }
+    act_reject(actions, connection, REJECT_DEVICE,
+        "this job runs on %s, and this pod on %s: other devices give other bits; start the pod with %s, or the scheduler with --mixed", ours, theirs,
+        way_to(other->class));
+    act_log(actions, "pod %s refused: it computes on %s, the job on %s; start it with %s, or the scheduler with --mixed", hello->node, theirs, ours,
+        way_to(other->class));
+    return false;
+}
+
 static void on_hello(SchedCore *core, uint64_t connection, const Hello *hello, uint64_t now_ms, SchedActions *actions) {
     const SchedConfig *config = &core->config;
     if (memcmp(hello->build_id, config->build_id, sizeof config->build_id) != 0) {
@@ -361,8 +412,12 @@ static void on_hello(SchedCore *core, uint64_t connection, const Hello *hello, u
         act_reject(actions, connection, REJECT_FULL, "the scheduler takes %u pods and has them", config->max_pods);
         return;
     }
+    if (!takes_class(core, connection, hello, actions))
+        return;
     Pod *pod = &core->pods[core->pod_count++];
     memset(pod, 0, sizeof *pod);
+    pod->class = (DeviceClass)hello->device_class;
+    pod->arch = hello->arch;
     pod->connection = connection;
     pod->token = next_random(core) | 1;
     memcpy(pod->incarnation, hello->incarnation, sizeof pod->incarnation);
@@ -595,6 +650,7 @@ bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *messag
     case WIRE_WELCOME:
         welcome_copy(&message->welcome, config->job);
         message->welcome.token = pod->token;
+        message->welcome.variant = (uint32_t)config->variants[pod->class];
         message->welcome.pod = (uint32_t)(pod - core->pods);
         message->welcome.heartbeat_ms = config->heartbeat_ms;
         message->welcome.lease_ms = config->lease_ms;

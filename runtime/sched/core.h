@@ -23,6 +23,9 @@ typedef struct SchedConfig {
     uint32_t progress_ms;     /* a pod that holds work and whose progress stands still for so long has failed */
     uint32_t drain_ms;        /* how long to wait at the end for pods to say goodbye */
     const Welcome *job;       /* kernel, dims, scalars, tensors; the rest is filled in a pod; borrowed */
+    int32_t variants[CLASS_COUNT]; /* by DeviceClass: the leaf variant of its pods; -1: the job does not run there, */
+    const char *refusals[CLASS_COUNT]; /* and why; borrowed */
+    bool mixed;               /* pods of several classes may work on the job */
     const WireSeen *expected; /* of each tensor of the job, as the scheduler sees it; borrowed */
 } SchedConfig;
 
@@ -81,6 +84,7 @@ bool sched_has_begun(const SchedCore *core); /* units have been dealt */
 uint64_t sched_units_done(const SchedCore *core);
 uint32_t sched_pod_count(const SchedCore *core); /* that ever joined */
 const char *sched_pod_node(const SchedCore *core, uint32_t pod);
+void sched_pod_class(const SchedCore *core, uint32_t pod, char text[32]); /* as class_describe */
 uint64_t sched_pod_units(const SchedCore *core, uint32_t pod);
 
 #endif

@@ -27,7 +27,7 @@ bool variant_has_code(const PhbVariant *variant, DeviceClass device) {
 }
 
 static bool variant_wanted(const Job *job, const PhbVariant *variant) {
-    if (!variant_has_code(variant, job->device))
+    if (!variant_has_code(variant, job->device) || (job->barred != NULL && job->barred[variant - job->kernel->variants]))
         return false;
     for (int d = 0; d < job->kernel->dim_count; d++) {
         int64_t wanted = job->kernel->dims[d].is_search ? wanted_value(job, d) : 0;
@@ -244,7 +244,6 @@ bool leaf_choose(Problem *problem, LeafChoice choice, const int64_t *whole, Erro
     const PhbKernel *kernel = problem->kernel;
     const PhbVariant *best = NULL;
     Cut undivided = {.dim = -1};
-    int legal = 0;
     Error reason;
     error_set(&reason, "kernel '%s': no embedded variant has code for the device and the values that the job fixes", kernel->name);
     for (int v = 0; v < kernel->variant_count; v++) {
@@ -252,12 +251,9 @@ bool leaf_choose(Problem *problem, LeafChoice choice, const int64_t *whole, Erro
         if (!variant_wanted(problem->job, variant) || !variant_divides(problem, variant, &undivided) ||
             !bind_variant(problem, variant, whole, &reason))
             continue;
-        legal++;
         if (best == NULL || (choice == LEAF_FIRST && compare_declared(kernel, variant, best) < 0))
             best = variant;
     }
-    if (legal > 1 && choice == LEAF_MEASURE)
-        return error_set(error, "--leaf=measure is not supported yet");
     if (best != NULL)
         return bind_variant(problem, best, whole, error) && size_states(problem, error);
     if (undivided.dim >= 0)

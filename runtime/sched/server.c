@@ -2,6 +2,7 @@
 #include "runtime/net/proof.h"
 #include "runtime/net/socket.h"
 #include "runtime/pod/attach.h"
+#include "runtime/measure.h"
 #include "runtime/progress.h"
 #include "runtime/sched/core.h"
 #include "runtime/sched/sched.h"
@@ -24,6 +25,8 @@ typedef struct Server {
     Problem *problem;
     Placement *placement;
     double predicted; /* seconds, where super-tiles were chosen by a model */
+    int variants[CLASS_COUNT];   /* the leaf of each class of devices, or -1 and */
+    Error refusals[CLASS_COUNT]; /* why the job does not run there */
     Welcome *welcome;
     WireSeen expected[PHB_MAX_PARAMS];
     SchedCore *core;
@@ -234,6 +237,34 @@ static bool tune(Server *server, Error *error) {
     return true;
 }
 
+/* This machine's devices stand for the pods'. */
+static bool measure(Server *server, DeviceClass class, Error *error) {
+    static const char *const names[CLASS_COUNT] = {[CLASS_CPU] = "cpu", [CLASS_GPU] = "auto", [CLASS_SIMT] = "simt"};
+    DeviceSet set;
+    if (server->options->plan.leaf != LEAF_MEASURE || !device_select(names[class], server->job->kernel, false, &set, error) || set.class != class)
+        return true; /* not here: the model chooses */
+    device_bar(&set, server->job);
+    return leaf_measure(server->job, &set.items[0], machine_processors(), server->options->log, error);
+}
+
+/* The leaf of each class of devices that pods may have. What super-tiles there are is the same for all. */
+static bool bind_classes(Server *server, Error *error) {
+    Job *job = server->job;
+    for (int class = 0; class < CLASS_COUNT; class++) {
+        Error *why = &server->refusals[class];
+        job->device = (DeviceClass)class;
+        Problem *problem = measure(server, job->device, why) ? problem_bind(job, server->options->plan.leaf, why) : NULL;
+        server->variants[class] = problem != NULL ? (int)(problem->variant - job->kernel->variants) : -1;
+        if (server->problem == NULL)
+            server->problem = problem;
+        else
+            problem_free(problem);
+    }
+    if (server->problem == NULL)
+        *error = server->refusals[CLASS_CPU];
+    return server->problem != NULL;
+}
+
 static bool open_core(Server *server, Error *error) {
     const ServeOptions *options = server->options;
     const PhbKernel *kernel = server->job->kernel;
@@ -255,8 +286,13 @@ static bool open_core(Server *server, Error *error) {
         .progress_ms = PROGRESS_MS,
         .drain_ms = DRAIN_MS,
         .job = server->welcome,
+        .mixed = options->mixed,
         .expected = server->expected,
     };
+    for (int class = 0; class < CLASS_COUNT; class++) {
+        config.variants[class] = server->variants[class];
+        config.refusals[class] = server->refusals[class].text;
+    }
     uint64_t seed;
     memcpy(config.build_id, server->job->program->build_id, sizeof config.build_id);
     if (getrandom(config.job_id, sizeof config.job_id, 0) != (ssize_t)sizeof config.job_id ||
@@ -286,7 +322,14 @@ static bool open_socket(Server *server, Error *error) {
 }
 
 static void summarise(const Server *server) {
-    printf("%s: %" PRId64 " tiles in %.3f s", server->problem->kernel->name, server->problem->units, progress_seconds(&server->progress));
+    char first[32] = "", class[32];
+    bool mixed = false;
+    for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++) {
+        sched_pod_class(server->core, pod, pod == 0 ? first : class);
+        mixed |= pod > 0 && strcmp(first, class) != 0;
+    }
+    printf("%s: %" PRId64 " tiles in %.3f s on %s", server->problem->kernel->name, server->problem->units, progress_seconds(&server->progress),
+        mixed ? "mixed devices" : first);
     if (server->options->plan.autotune != AUTOTUNE_NONE)
         printf(" (predicted %.3f s)", server->predicted);
     for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++)
@@ -325,10 +368,8 @@ int sched_serve(Job *job, const ServeOptions *options) {
     zmq_msg_init(&server->frame);
     Error error;
     int exit_code = EXIT_FAILED;
-    if (tune(server, &error))
-        server->problem = problem_bind(job, options->plan.leaf, &error);
     /* The socket first: where another scheduler listens, nothing is staged. */
-    if (server->problem && open_socket(server, &error) && stage(server, &error) && open_core(server, &error)) {
+    if (tune(server, &error) && bind_classes(server, &error) && open_socket(server, &error) && stage(server, &error) && open_core(server, &error)) {
         loop(server);
         if (sched_has_begun(server->core))
             progress_end(&server->progress, (int64_t)sched_units_done(server->core));

@@ -11,6 +11,7 @@ typedef struct ServeOptions {
     int deadline_ms; /* a pod not heard for so long is dead */
     bool insecure;
     PlanOptions plan; /* memory: of each pod, 0 as much as it has */
+    bool mixed; /* pods of several device classes may work on the job */
     ProgressMode progress;
     LogLevel log;
     bool keep_staging;

@@ -2,8 +2,8 @@
  * that a host access to one crashes; an image is a list of nothing, and its function NAME is the program's own `fake_kernel_NAME`, run when it is launched.
  *
  * From the environment: FAKE_CUDA_FAIL="cuMemAlloc_v2=2@3" lets that function fail with 2 from its third call on (@1 may be left out),
- * FAKE_CUDA_CARDS, FAKE_CUDA_CAPABILITY=90, FAKE_CUDA_CLUSTERS, FAKE_CUDA_VERSION=12040, FAKE_CUDA_MEMORY say what there is. Compiled with
- * -DWITHOUT_x for a driver that lacks x. */
+ * FAKE_CUDA_CARDS, FAKE_CUDA_CAPABILITY=90, FAKE_CUDA_CLUSTERS, FAKE_CUDA_VERSION=12040, FAKE_CUDA_MEMORY, FAKE_CUDA_SHARED say what there is. With
+ * FAKE_CUDA_IDLE=1 functions that the program does not have do nothing. Compiled with -DWITHOUT_x for a driver that lacks x. */
 #include "runtime/device/cuda_driver.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define FAR ((uintptr_t)1 << 62)
-#define SHARED_A_BLOCK 232448
+#define SHARED_A_BLOCK setting("FAKE_CUDA_SHARED", 232448)
 
 typedef void FakeKernel(const void *parameter, unsigned ctas, unsigned threads, unsigned shared, const unsigned cluster[3]);
 
@@ -122,7 +122,7 @@ EXPORT CudaResult cuDeviceGetAttribute(int *value, int attribute, CudaDeviceId d
         *value = 132;
         return 0;
     case CUDA_DEVICE_SHARED_A_BLOCK:
-        *value = SHARED_A_BLOCK;
+        *value = (int)SHARED_A_BLOCK;
         return 0;
     case CUDA_DEVICE_CLUSTERS:
         *value = (int)setting("FAKE_CUDA_CLUSTERS", 1);
@@ -256,7 +256,7 @@ EXPORT CudaResult cuModuleGetFunction(CudaFunction **function, CudaModule *modul
     char symbol[128];
     snprintf(symbol, sizeof symbol, "fake_kernel_%s", name);
     void *address = dlsym(RTLD_DEFAULT, symbol);
-    if (address == NULL)
+    if (address == NULL && !setting("FAKE_CUDA_IDLE", 0))
         return 500;
     memcpy(&module->function.run, &address, sizeof address);
     *function = &module->function;
@@ -280,7 +280,7 @@ static CudaResult launch(CudaFunction *function, unsigned ctas, unsigned threads
     if (ctas == 0 || threads == 0 || threads > 1024 || shared > (unsigned)function->shared)
         return 1;
     behind = (CudaResult)setting("FAKE_CUDA_LAUNCH_RESULT", 0); /* seen behind it, as a fault on the card is */
-    if (behind == 0)
+    if (behind == 0 && function->run != NULL)
         function->run(parameters[0], ctas, threads, shared, cluster);
     return 0;
 }

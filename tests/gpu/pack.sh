@@ -1,13 +1,13 @@
 #!/bin/sh
 # pack.sh FOLDER: what tests/gpu/run.sh needs on a machine with a GPU and nothing of ours: FOLDER/pack.tar.xz and run.sh. Compiled by build/release, or
-# $BUILD, for the targets in $GPU (auto). $KERNELS random kernels (500) go into ten executables.
+# $BUILD, or by $PHOBOSC, for the targets in $GPU (auto). $KERNELS random kernels (500) go into ten executables.
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "${BUILD:-$source/build/release}" && pwd)
 [ $# = 1 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
-phobosc=$build/bin/phobosc
+phobosc=${PHOBOSC:-$build/bin/phobosc}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 pack=$work/pack

@@ -13,6 +13,7 @@
 enum { ELEMENTS = 1000, LAUNCHES = 4 };
 
 static Error error, failure;
+static CudaCard card;
 static _Atomic int ended, failed;
 static sem_t an_end;
 
@@ -202,11 +203,11 @@ START_TEST(refusals_say_why) {
     setenv(opens[_i].name, opens[_i].value, 1);
     variant_stages = opens[_i].stages;
     Device *device = open_device(opens[_i].cluster);
-    bool fine = device != NULL && (opens[_i].cluster == 1 || cuda_runs(0, &kernel, &error));
+    bool fine = device != NULL && (opens[_i].cluster == 1 || cuda_runs(0, &kernel, NULL, &card, &error));
     if (device != NULL)
         cuda_device.close(device);
     if (opens[_i].cluster > 1)
-        fine = cuda_runs(0, &kernel, &error);
+        fine = cuda_runs(0, &kernel, NULL, &card, &error);
     ck_assert_int_eq(fine, opens[_i].wanted == NULL);
     ck_assert_msg(fine || strstr(error.text, opens[_i].wanted) != NULL, "%s", error.text);
 }
@@ -291,27 +292,27 @@ START_TEST(devices_are_selected) {
     images[0] = image(80, 0, 0);
     variant = (PhbVariant){.gpu = images, .gpu_count = 1, .cpu = &cpu, .cpu_count = 1};
     kernel = make_kernel(&variant, 1);
-    ck_assert(device_select(NULL, &kernel, &set, &error));
+    ck_assert(device_select(NULL, &kernel, false, &set, &error));
     ck_assert_int_eq(set.class, CLASS_GPU);
     ck_assert_int_eq(set.count, 2);
-    ck_assert(device_select("cuda:1", &kernel, &set, &error));
+    ck_assert(device_select("cuda:1", &kernel, false, &set, &error));
     ck_assert_int_eq(set.count, 1);
     ck_assert_int_eq(set.items[0].number, 1);
-    ck_assert(!device_select("cuda:2", &kernel, &set, &error));
+    ck_assert(!device_select("cuda:2", &kernel, false, &set, &error));
     ck_assert_str_eq(error.text, "--device=cuda:2: there are 2 cards here");
-    ck_assert(device_select("cpu", &kernel, &set, &error));
+    ck_assert(device_select("cpu", &kernel, false, &set, &error));
     ck_assert_int_eq(set.class, CLASS_CPU);
     images[0] = image(99, 0, 0);
-    ck_assert(device_select("auto", &kernel, &set, &error));
+    ck_assert(device_select("auto", &kernel, false, &set, &error));
     ck_assert_int_eq(set.class, CLASS_CPU);
     ck_assert_msg(strstr(set.reason.text, "compute capability 9.0, which runs none of the embedded images (sm_99)") != NULL, "%s", set.reason.text);
     variant.gpu_count = 0;
-    ck_assert(device_select("auto", &kernel, &set, &error));
+    ck_assert(device_select("auto", &kernel, false, &set, &error));
     ck_assert_str_eq(set.reason.text, "no code for GPUs is embedded");
-    ck_assert(!device_select("cuda:0", &kernel, &set, &error));
+    ck_assert(!device_select("cuda:0", &kernel, false, &set, &error));
     ck_assert_msg(strstr(error.text, "no code for GPUs is embedded; compile with --gpu=sm_90, or run with --device=cpu") != NULL, "%s", error.text);
     variant.cpu_count = 0;
-    ck_assert(!device_select("cpu", &kernel, &set, &error));
+    ck_assert(!device_select("cpu", &kernel, false, &set, &error));
 }
 END_TEST
 
@@ -331,7 +332,7 @@ START_TEST(drivers_without_clusters_run_the_rest) {
     ck_assert(run(device, 1));
     cuda_device.close(device);
     kernel = make_kernel(&variant, 2);
-    ck_assert(!cuda_runs(0, &kernel, &error));
+    ck_assert(!cuda_runs(0, &kernel, NULL, &card, &error));
     ck_assert_msg(strstr(error.text, "needs thread-block clusters, which driver CUDA 12.4 cannot launch: update it to 11.8 or newer") != NULL, "%s", error.text);
 }
 END_TEST
