@@ -1,7 +1,7 @@
 #!/bin/sh
 # Golden tests by sibling extension: for x.phb with x.ast, x.ir or x.cluster, `phobosc --emit=KIND x.phb` prints exactly that. Every x.phb, with goldens or without,
-# also has its .ast and .ir printed, read back and printed again: the two must be equal (a test of syntax, with an .ast alone, has no .ir). An x.llvm holds lines
-# for FileCheck ($FILECHECK) that say what matters.
+# also has its .ast and .ir printed, read back and printed again: the two must be equal (a test of syntax, with an .ast alone, has no .ir). An x.llvm or x.ptx
+# holds lines for FileCheck ($FILECHECK) that say what matters.
 #
 #   tests/run_golden.sh [--update] PHOBOSC FOLDER...
 set -u
@@ -35,18 +35,18 @@ while read -r file; do
     base=${file%.phb}
     name=$(basename "$base")
     mkdir -p "$work/again"
-    for kind in ast ir cluster llvm; do
+    for kind in ast ir cluster llvm ptx; do
         case $kind in
         ir) [ -e "$base.ir" ] || [ ! -e "$base.ast" ] || continue ;;
-        cluster | llvm) [ -e "$base.$kind" ] || continue ;;
+        cluster | llvm | ptx) [ -e "$base.$kind" ] || continue ;;
         esac
         count=$((count + 1))
         if ! emit $kind "$file" "$work/printed"; then
             fail "--emit=$kind failed"
             continue
         fi
-        if [ $kind = llvm ]; then
-            "${FILECHECK:-FileCheck-19}" --input-file "$work/printed" "$base.llvm" 2>"$work/diff" || fail "other LLVM IR than $name.llvm wants"
+        if [ $kind = llvm ] || [ $kind = ptx ]; then
+            "${FILECHECK:-FileCheck-19}" --input-file "$work/printed" "$base.$kind" 2>"$work/diff" || fail "not what $name.$kind wants"
         elif [ -e "$base.$kind" ]; then
             [ $update = 0 ] || cp "$work/printed" "$base.$kind"
             diff -u "$base.$kind" "$work/printed" >"$work/diff" || fail "not as in $name.$kind"
