@@ -223,7 +223,7 @@ static bool stage(Server *server, Error *error) {
 /* The model's pods are like this machine, as many as are waited for. */
 static bool tune(Server *server, Error *error) {
     const PlanOptions *options = &server->options->plan;
-    DeviceChoice device = {&cpu_device, 0};
+    DeviceChoice device = {.type = &cpu_device};
     TuneMachine machine = {&device, server->options->nodes > 0 ? server->options->nodes : 1, machine_processors(), false};
     Model model;
     Tuned tuned;

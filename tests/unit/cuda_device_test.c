@@ -294,7 +294,9 @@ START_TEST(devices_are_selected) {
     kernel = make_kernel(&variant, 1);
     ck_assert(device_select(NULL, &kernel, false, &set, &error));
     ck_assert_int_eq(set.class, CLASS_GPU);
+    ck_assert_int_eq(set.arch, 90);
     ck_assert_int_eq(set.count, 2);
+    ck_assert_str_eq(device_name(&set.items[1]), "cuda:1 Fake Card");
     ck_assert(device_select("cuda:1", &kernel, false, &set, &error));
     ck_assert_int_eq(set.count, 1);
     ck_assert_int_eq(set.items[0].number, 1);

@@ -223,7 +223,7 @@ START_TEST(variants_are_chosen) {
         {LEAF_MODEL, 4, 1, 1}, /* the job says so */
         {LEAF_MODEL, 6, 4, 0},
         {LEAF_MODEL, 4, 3, 0},
-        {LEAF_MEASURE, 4, 0, 0},
+        {LEAF_MEASURE, 4, 0, 4}, /* nothing is barred: as the model */
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         job->job.dims[3] = cases[c].super;
