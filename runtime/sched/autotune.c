@@ -37,24 +37,12 @@ static bool idle_node(const Placement *placement) {
     return false;
 }
 
-static void scale(NodeSums *sums, int64_t units) {
-    double times = (double)units / (double)sums->units;
-    sums->loaded = (int64_t)((double)sums->loaded * times);
-    sums->fetched = (int64_t)((double)sums->fetched * times);
-    sums->stored = (int64_t)((double)sums->stored * times);
-    sums->launches = (int64_t)((double)sums->launches * times);
-    sums->work *= times;
-    sums->units = units;
-}
-
 NodeSums plan_busiest(Plan *plan, const Placement *placement, const Model *model) {
     int64_t node = busiest_node(placement);
     plan_share(plan, placement, model);
     Summing *summing = summing_new(plan);
     NodeSums sums = node_sum(summing, placement, node, SUMMED_STEPS);
     summing_free(summing);
-    if (sums.units > 0)
-        scale(&sums, placement_count(placement, node));
     return sums;
 }
 

@@ -131,6 +131,19 @@ static void add_step(Summing *summing, const Placement *placement, int64_t node,
     sums->work += work;
 }
 
+/* What was seen of some units, for all of them. */
+static void extrapolate(NodeSums *sums, int64_t units) {
+    double times = (double)units / (double)sums->units;
+    int64_t *counts[] = {&sums->loaded, &sums->fetched, &sums->stored};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        *counts[i] = (int64_t)((double)*counts[i] * times);
+    for (int k = 0; k < INSTRUCTION_KINDS; k++)
+        sums->instructions[k] = (int64_t)((double)sums->instructions[k] * times);
+    sums->work *= times;
+    sums->units = units;
+    sums->estimated = true;
+}
+
 NodeSums node_sum(Summing *summing, const Placement *placement, int64_t node, int64_t most_steps) {
     NodeSums sums = {0};
     int64_t units = placement_count(placement, node), steps = summing->plan->problem->steps, looked_at = 0;
@@ -146,6 +159,8 @@ NodeSums node_sum(Summing *summing, const Placement *placement, int64_t node, in
             sums.units++;
         }
     }
+    if (sums.units < units)
+        extrapolate(&sums, units);
     sums.launches = sums.units * steps;
     /* Kept tiles that nobody displaced are freed at the end. */
     sums.instructions[INSTRUCTION_FREE] = sums.instructions[INSTRUCTION_ALLOC];

@@ -169,8 +169,9 @@ static void print_node(PlanView *view, int64_t node) {
     const NodeSums *sums = &view->sums[node];
     fprintf(view->out,
         "node %" PRId64 ": %" PRId64 " super-tiles, %" PRId64 " instructions, %" PRId64 " bytes loaded, %" PRId64 " fetched, %" PRId64
-        " stored, peak %" PRId64 " bytes, %.3g s\n",
-        node, sums->units, plan_view_instructions(sums), sums->loaded, sums->fetched, sums->stored, sums->peak, node_times(&view->model, sums).total);
+        " stored, peak %" PRId64 " bytes, %.3g s%s\n",
+        node, sums->units, plan_view_instructions(sums), sums->loaded, sums->fetched, sums->stored, sums->peak, node_times(&view->model, sums).total,
+        sums->estimated ? ", by a part of them" : "");
     if (plan_view_steps(view) <= TEXT_LISTED_STEPS)
         plan_view_walk(view, node, list_instruction, NULL);
 }
@@ -195,12 +196,15 @@ static void print_text(PlanView *view) {
 
 /* ---- the whole ---- */
 
+/* Of a plan of more steps than this a part of each node's is looked at: seconds. */
+#define SUMMED_STEPS (INT64_C(1) << 27)
+
 static void sum_up(PlanView *view) {
     int64_t nodes = view->placement->nodes;
     Summing *summing = summing_new(view->plan);
     view->sums = new_zeroed((size_t)nodes, sizeof *view->sums);
     for (int64_t n = 0; n < nodes; n++) {
-        view->sums[n] = node_sum(summing, view->placement, n, INT64_MAX);
+        view->sums[n] = node_sum(summing, view->placement, n, SUMMED_STEPS / nodes + 1);
         NodeTimes times = node_times(&view->model, &view->sums[n]);
         if (n > 0 && times.total <= view->busiest_times.total)
             continue;

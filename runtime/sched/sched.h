@@ -225,13 +225,14 @@ typedef struct NodeSums {
     int64_t loaded, fetched, stored; /* bytes of elements */
     int64_t bytes, peak;             /* of slots at the end, and at most, where instructions run one by one */
     double work;
+    bool estimated; /* from a part of the units */
 } NodeSums;
 
 typedef struct Summing Summing; /* of one plan; holds the memory that summing takes */
 
 Summing *summing_new(const Plan *plan);
 void summing_free(Summing *summing);
-/* Over the units of a node, until they have `most_steps` steps. */
+/* Over the units of a node; where they have more than `most_steps` steps, so many are looked at and the rest taken to be like them. */
 NodeSums node_sum(Summing *summing, const Placement *placement, int64_t node, int64_t most_steps);
 
 typedef struct NodeTimes {

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Dims: M, N, K and the super-tiles TM, TN, TK. The grid's x runs along N. */
 enum { M, N, K, TM, TN, TK, DIMS };
@@ -171,6 +172,48 @@ START_TEST(sums_are_exact) {
 }
 END_TEST
 
+/* A part of a regular plan tells of the rest. */
+START_TEST(large_plans_are_estimated) {
+    Problem *problem = bind(1024, 1024, 64, 16, 16, 16);
+    int64_t least = plan_least(problem);
+    Plan *plan = plan_make(problem, least, &error);
+    Placement *placement = placement_new(problem, PLACE_ROUND_ROBIN, 3);
+    Summing *summing = summing_new(plan);
+    NodeSums all = node_sum(summing, placement, 1, INT64_MAX), part = node_sum(summing, placement, 1, 500);
+    ck_assert(!all.estimated && part.estimated);
+    ck_assert_int_eq(part.units, all.units);
+    ck_assert_int_eq(part.launches, all.launches);
+    ck_assert_int_eq(part.stored, all.stored);
+    ck_assert_double_eq_tol((double)part.loaded, (double)all.loaded, 0.01 * (double)all.loaded);
+    summing_free(summing);
+    placement_free(placement);
+    plan_free(plan);
+    problem_free(problem);
+}
+END_TEST
+
+/* 10^6 super-tiles over 1000 nodes. */
+START_TEST(planning_is_fast) {
+    for (int policy = PLACE_ROUND_ROBIN; policy <= PLACE_BLOCK; policy++) {
+        clock_t begun = clock();
+        Problem *problem = bind(16000, 16000, 16, 16, 16, 16);
+        ck_assert_int_eq(problem->units, 1000000);
+        Plan *plan = plan_make(problem, INT64_C(1) << 32, &error);
+        Placement *placement = placement_new(problem, (PlacementPolicy)policy, 1000);
+        Summing *summing = summing_new(plan);
+        int64_t units = 0;
+        for (int64_t node = 0; node < 1000; node++)
+            units += node_sum(summing, placement, node, INT64_MAX).units;
+        ck_assert_int_eq(units, 1000000);
+        summing_free(summing);
+        placement_free(placement);
+        plan_free(plan);
+        problem_free(problem);
+        ck_assert_double_lt((double)(clock() - begun) / CLOCKS_PER_SEC, 2.0);
+    }
+}
+END_TEST
+
 START_TEST(the_slowest_part_sets_the_time) {
     Model model = {.read_bw = 100, .write_bw = 50, .link_bw = 10, .leaf_flops = 1000, .launch = 0.5};
     NodeSums sums = {.loaded = 1000, .stored = 500, .fetched = 10, .work = 4000, .launches = 4};
@@ -291,6 +334,8 @@ int main(void) {
     tcase_add_test(tests, every_unit_has_one_node);
     tcase_add_test(tests, blocks_read_little);
     tcase_add_test(tests, sums_are_exact);
+    tcase_add_test(tests, large_plans_are_estimated);
+    tcase_add_test(tests, planning_is_fast);
     tcase_add_test(tests, the_slowest_part_sets_the_time);
     tcase_add_test(tests, shared_tiles_are_fetched_where_that_is_faster);
     tcase_add_test(tests, autotune_takes_the_fastest_that_fits);
