@@ -100,6 +100,21 @@ static const Case bodies[] = {
     {"%0 = load %a[%i :+ 8, %i :+ 16] : tile<f32>[8, 16]<c1 x2, c4 c8 r1 r2 r4, >\nreturn\n", "'x2' is no basis of a layout"},
     {"%0 = load %a[%i :+ 8, %i :+ 16] : tile<f32>[8, 16]<c1 c01, c4 c8 r1 r2 r4, >\nreturn\n", "'c01' is no basis of a layout"},
     {"%0 = load %a[%i :+ 8, %i :+ 16] : tile<f32>[8, 16]<c1 c1+c2, c4 c8 r1 r2 r4, >\nreturn\n", "'c2' is no basis of a layout"},
+/* matrix instructions and pipelines; MMA is of [16, 8] */
+#define MMA "<c1 r8, c2 c4 r1 r2 r4, >"
+#define RING "%0 = const 0.0 : f32\n%1 = ring at 0+128 : shared<f32>[2, 2, 8]\n%2 = const 0 : i64\n%3 = const true : bool\n"
+    {"%0 = const 0.0 : f32\n%1 = broadcast %0 : tile<f32>[16, 8]<c1 c2, c4 r1 r2 r4 r8, >\n%2 = stage %1 at 0+64 : shared<f32>[16, 8]\n"
+     "%3 = mma_t %2, %2, %1 : tile<f32>[16, 8]<c1 c2, c4 r1 r2 r4 r8, >\nreturn\n",
+        "do not contract to"},
+    {"%0 = const 0.0 : f32\n%1 = broadcast %0 : tile<f32>[16, 16]<c1 c2 c4, c8 r1 r2 r4 r8, >\n%2 = stage %1 at 0+64 : shared<f32>[16, 16]\n"
+     "%3 = mma %2, %2, %1 : tile<f32>[16, 16]<c1 c2 c4, c8 r1 r2 r4 r8, >\nreturn\n",
+        "is not laid out as matrix instructions have it"},
+    {RING "%4 = slot %1, %2 : shared<f32>[2, 8]\nasync_copy %a[%i :+ 2, %i :+ 8] = %4, %3\nasync_commit\nasync_wait 0\nreturn\n", NULL},
+    {RING "%4 = slot %1, %2 : shared<f32>[2, 4]\nreturn\n", "has no slots 'shared<f32>[2, 4]'"},
+    {RING "%4 = slot %1, %0 : shared<f32>[2, 8]\nreturn\n", "a slot's number is an i64"},
+    {RING "%4 = slot %1, %2 : shared<f32>[2, 8]\nasync_copy %a[%i :+ 2, %i :+ 4] = %4, %3\nreturn\n", "no slot for it"},
+    {RING "%4 = slot %1, %2 : shared<f32>[2, 8]\nasync_copy %a[%i :+ 2, %i :+ 8] = %4, %0\nreturn\n", "a condition is a bool, found 'f32'"},
+    {"%0 = ring at 0+64 : shared<f32>[2, 8]\nreturn\n", "a ring is shared memory of rank 3"},
 };
 
 static IrModule *read_text(Fixture *f, const char *threads, const char *body) {
