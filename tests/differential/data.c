@@ -10,6 +10,15 @@ static int element_size(PhbDType type) {
     return type == PHB_BOOL ? 1 : dtype_bits(type) / 8;
 }
 
+/* A number half-way between two of a narrower type, or next to it: what it is rounded to shows in how many steps. */
+static double near_tie(Random *random, uint64_t bits) {
+    static const PhbDType narrow[] = {PHB_F16, PHB_BF16, PHB_F32};
+    PhbDType type = narrow[random_below(random, 3)];
+    double below = number_from_real(type, (double)(int64_t)bits * 0x1p-60).real, tie = below + number_spacing(type, below) / 2;
+    int nudge = random_below(random, 3);
+    return nudge == 0 ? tie : nextafter(tie, nudge == 1 ? INFINITY : -INFINITY);
+}
+
 /* Tame tensors hold small numbers, so that what is computed from them stays finite; wild ones everything. */
 static Number random_number(Random *random, PhbDType type, bool is_wild) {
     int kind = random_below(random, 100);
@@ -31,6 +40,8 @@ static Number random_number(Random *random, PhbDType type, bool is_wild) {
     }
     if (is_wild && kind < 14)
         return number_from_bits(type, bits);
+    if (kind >= 90 && dtype_bits(type) > 16)
+        return number_from_real(type, near_tie(random, bits));
     if (kind < 40)
         return number_from_real(type, (double)((int64_t)(bits % 257) - 128) / 16);
     return number_from_real(type, (double)(int64_t)bits * 0x1p-60);
