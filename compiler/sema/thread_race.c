@@ -5,7 +5,12 @@
 
 #include <inttypes.h>
 
-enum { MOST_PENDING = 64, MOST_NODES = 256 /* of an expression, lets seen through */ };
+enum {
+    MOST_PENDING = 64,
+    MOST_NODES = 256,        /* of an expression, lets seen through */
+    MOST_LOOKS = 2000,       /* accesses and conditions that are looked into: what copies of fns repeat without end is not */
+    MOST_ELEMENTS = 1 << 18, /* of a memory */
+};
 
 typedef struct SharedAccess {
     const Symbol *memory;
@@ -22,6 +27,8 @@ typedef struct RaceWalk {
     const bool *active; /* by thread */
     bool is_unknown;    /* which threads get here */
     Accesses pending;   /* since the last barrier */
+    int looks;
+    int *owners[2];     /* by element, while two accesses are compared: up to two threads that get there, from 1 on; 0: none */
     Spans reported;
 } RaceWalk;
 
@@ -158,13 +165,29 @@ static const char *verb(const SharedAccess *access) {
     return access->is_atomic ? "changes" : access->writes ? "writes" : "reads";
 }
 
-/* Threads t and u of the two accesses that meet in one element; false: none. */
+/* Threads t and u of the two accesses that meet in one element; false: none. Linear: two threads of an element are enough to find another one than u. */
 static bool find_meeting(const RaceWalk *walk, const SharedAccess *a, const SharedAccess *b, int *t, int *u) {
-    for (*t = 0; *t < walk->threads; ++*t)
-        for (*u = 0; a->element[*t] >= 0 && *u < walk->threads; ++*u)
-            if (*t != *u && a->element[*t] == b->element[*u])
-                return true;
-    return false;
+    bool found = false;
+    for (int thread = 0; thread < walk->threads; thread++) {
+        int64_t element = a->element[thread];
+        if (element >= 0 && !walk->owners[0][element])
+            walk->owners[0][element] = thread + 1;
+        else if (element >= 0 && !walk->owners[1][element])
+            walk->owners[1][element] = thread + 1;
+    }
+    for (int thread = 0; thread < walk->threads && !found; thread++) {
+        int64_t element = b->element[thread];
+        for (int i = 0; element >= 0 && i < 2 && !found; i++) {
+            int owner = walk->owners[i][element] - 1;
+            found = owner >= 0 && owner != thread;
+            *t = owner;
+            *u = thread;
+        }
+    }
+    for (int thread = 0; thread < walk->threads; thread++)
+        if (a->element[thread] >= 0)
+            walk->owners[0][a->element[thread]] = walk->owners[1][a->element[thread]] = 0;
+    return found;
 }
 
 static void compare(RaceWalk *walk, const SharedAccess *before, const SharedAccess *access) {
@@ -176,7 +199,7 @@ static void compare(RaceWalk *walk, const SharedAccess *before, const SharedAcce
     Diag *diag = walk->checker->context->diag;
     if (is_same) {
         diag_warning(diag, WARN_RACE, access->place->span, "a race on '%s': threads %d and %d write one element, with no barrier between", access->memory->name,
-            t, u);
+            u, t);
         return;
     }
     diag_warning(diag, WARN_RACE, access->place->span, "a race on '%s': thread %d %s the element that thread %d %s, with no barrier between",
@@ -186,11 +209,12 @@ static void compare(RaceWalk *walk, const SharedAccess *before, const SharedAcce
 
 /* The number of each thread's element, row-major; false where that is not known. */
 static bool find_elements(const RaceWalk *walk, const Expr *place, const Symbol *memory, int64_t *element) {
-    int64_t *at = NEW_ARRAY(walk->checker->context->arena, int64_t, walk->threads), extent;
+    int64_t *at = NEW_ARRAY(walk->checker->context->arena, int64_t, walk->threads), extent, elements = 1;
     for (int t = 0; t < walk->threads; t++)
         element[t] = walk->active[t] ? 0 : -1;
     for (int axis = 0; axis < place->subs.count; axis++) {
-        if (!dim_is_int(memory->type->dims[axis], &extent) || !evaluate_all(walk, place->subs.items[axis].a, at))
+        if (!dim_is_int(memory->type->dims[axis], &extent) || extent > MOST_ELEMENTS || (elements *= extent) > MOST_ELEMENTS ||
+            !evaluate_all(walk, place->subs.items[axis].a, at))
             return false;
         for (int t = 0; t < walk->threads; t++) {
             if (walk->active[t] && (at[t] < 0 || at[t] >= extent))
@@ -214,8 +238,10 @@ static void add_access(RaceWalk *walk, const Expr *place, bool writes, bool is_a
         walk->pending.count = 0;
         return;
     }
+    if (walk->is_unknown || walk->pending.count == MOST_PENDING || ++walk->looks > MOST_LOOKS)
+        return;
     SharedAccess access = {place->left->symbol, place, writes, is_atomic, NEW_ARRAY(walk->checker->context->arena, int64_t, walk->threads)};
-    if (walk->is_unknown || walk->pending.count == MOST_PENDING || !find_elements(walk, place, access.memory, access.element))
+    if (!find_elements(walk, place, access.memory, access.element))
         return;
     for (int i = 0; i < walk->pending.count; i++)
         compare(walk, &walk->pending.items[i], &access);
@@ -311,6 +337,8 @@ static void walk_assignment(RaceWalk *walk, const Stmt *stmt) {
 
 /* Both ways are taken at the same time where threads differ, and else one of them is. */
 static void walk_if(RaceWalk *walk, const Stmt *stmt) {
+    if (++walk->looks > MOST_LOOKS)
+        return;
     Arena *arena = walk->checker->context->arena;
     const bool *active = walk->active;
     bool was_unknown = walk->is_unknown;
@@ -395,5 +423,7 @@ void warn_races(Checker *checker, const Block *body) {
     for (int t = 0; t < walk.threads; t++)
         active[t] = true;
     walk.active = active;
+    for (int i = 0; i < 2; i++)
+        walk.owners[i] = NEW_ARRAY(checker->context->arena, int, MOST_ELEMENTS);
     walk_block(&walk, body);
 }
