@@ -23,7 +23,7 @@ done
 exec "$phobosc" "\$@"
 EOF
     chmod +x "$work/$1"
-    "$differential" "$work/$1" "$work/run_$1" --count=100 --chunk=10 --seed=3 --stop >"$work/$1.log" 2>&1
+    "$differential" "$work/$1" "$work/run_$1" --count=100 --chunk=10 --seed=3 --stop --quick >"$work/$1.log" 2>&1
     sed -n '/^smaller:/,/^stopped:/p' "$work/$1.log" | sed -n '/^\/\/ differential/,$p' | grep -v '^$\|^//\|^stopped:' >"$work/$1.small"
     lines=$(wc -l <"$work/$1.small")
     echo "$1: $(sed -n 's/^stopped: //p' "$work/$1.log"), $lines lines"
