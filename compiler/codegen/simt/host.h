@@ -27,6 +27,7 @@ LLVMValueRef host_atomic(Simt *s, OpKind kind, PhbDType dtype, const SimtAccess 
 typedef struct HostThread {
     LLVMValueRef shared; /* of its CTA */
     bool waits;          /* it calls what may wait for other threads */
+    bool polls;          /* an atomic is in a `while`: it may wait for what another thread does to it */
 } HostThread;
 
 #define HOST_WAITS "waits" /* an attribute of functions that call what may wait for other threads */

@@ -148,10 +148,10 @@ static LLVMValueRef shared_atomic(
     return old;
 }
 
-/* A thread that compares may wait for what another one does: that one gets its turn. In the simulator others come in between everywhere. */
+/* Where a thread may wait for what another one does to an atomic, that one gets its turn. In the simulator others come in between everywhere. */
 LLVMValueRef host_atomic(Simt *s, OpKind kind, PhbDType dtype, const SimtAccess *access, LLVMValueRef compare, LLVMValueRef value) {
     Emitter *e = s->e;
-    if (compare || s->target->checks)
+    if (((const HostThread *)s->data)->polls || s->target->checks)
         host_wait(s, HOST_phb_cta_yield, &s->self, 1);
     SimtBranch branch = begin(s, access);
     LLVMValueRef place = pointer(s, access), old;

@@ -37,6 +37,17 @@ static LLVMValueRef narrow(Simt *s, LLVMValueRef value) {
     return LLVMBuildTrunc(s->e->builder, value, s->e->i32, "");
 }
 
+static bool has_polling(const IrBlock *block, bool in_while) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (in_while && ir_is_atomic(op->kind))
+            return true;
+        for (int r = 0; r < op->regions.count; r++)
+            if (has_polling(op->regions.items[r], in_while || op->kind == OP_WHILE))
+                return true;
+    }
+    return false;
+}
+
 static void begin(Simt *s, const char *name, LaunchPlaces *places) {
     Emitter *e = s->e;
     LLVMTypeRef parameters[2] = {e->ptr, e->ptr};
@@ -46,6 +57,7 @@ static void begin(Simt *s, const char *name, LaunchPlaces *places) {
     LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->llvm, s->function, "entry"));
     s->self = LLVMGetParam(s->function, 1);
     s->data = NEW(e->context->arena, HostThread);
+    own(s)->polls = has_polling(s->kernel->body, false);
     own(s)->shared = load_field(s, e->ptr, offsetof(PhbSimtThread, shared));
     *places = launch_places(e, LLVMGetParam(s->function, 0));
 }
@@ -81,6 +93,10 @@ static void barrier(Simt *s, Span span) {
 static LLVMValueRef exchange(Simt *s, const char *op, LLVMValueRef value, Span span) {
     LLVMValueRef bits = LLVMBuildZExt(s->e->builder, value, s->e->i64, "");
     return host_wait(s, HOST_phb_cta_warp, (LLVMValueRef[]){s->self, text(s, op), bits, host_site(s, span)}, 4);
+}
+
+static LLVMValueRef warp_values(Simt *s, LLVMValueRef value, Span span) {
+    return exchange(s, "warp_reduction", value, span);
 }
 
 /* `lane` is below 32, or as far as the warp is wide. */
@@ -138,5 +154,5 @@ static void end(Simt *s) {
     .lane = lane, .cta = cta, .load = host_load, .store = host_store, .atomic = host_atomic, .barrier = barrier, .shuffle = shuffle,                 \
     .ballot = ballot, .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait
 
-const SimtTarget simt_cpu = {.name = "the CPU", .elect = elect_low, HOST_TARGET};
+const SimtTarget simt_cpu = {.name = "the CPU", .elect = elect_low, .warp_values = warp_values, HOST_TARGET};
 const SimtTarget simt_simulator = {.name = "the simulator", .checks = true, .elect = elect_any, HOST_TARGET};

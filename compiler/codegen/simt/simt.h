@@ -80,6 +80,9 @@ typedef struct SimtTarget {
     LLVMValueRef (*ballot)(Simt *s, LLVMValueRef predicate, Span span);              /* i32: bit = lane */
     LLVMValueRef (*elect)(Simt *s, Span span);                                       /* i1, true in one lane */
 
+    /* All lanes' i64 values, in order, behind a pointer: where it costs less than to shuffle, NULL elsewhere. */
+    LLVMValueRef (*warp_values)(Simt *s, LLVMValueRef value, Span span);
+
     /* The thread-block cluster. Arrive and wait alternate in every thread of every CTA. */
     LLVMValueRef (*cluster_rank)(Simt *s);                    /* i32 */
     void (*cluster_arrive)(Simt *s, bool relaxed, Span span); /* not relaxed: releases what the thread wrote */

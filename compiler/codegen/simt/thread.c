@@ -86,7 +86,26 @@ static LLVMValueRef combine(Simt *s, const IrOp *op, LLVMValueRef a, LLVMValueRe
     return emit_element_op(s->e, is_sum ? OP_ADD : is_max ? OP_MAX : OP_MIN, op->results.items[0]->type->scalar, operands);
 }
 
+/* The tree that shuffles would walk, on the values of all lanes. */
+static LLVMValueRef reduce_values(Simt *s, const IrOp *op) {
+    LLVMBuilderRef builder = s->e->builder;
+    LLVMValueRef value = simt_scalar(s, op->operands.items[0]), values[LANES];
+    LLVMTypeRef type = LLVMTypeOf(value), bits = LLVMIntTypeInContext(s->e->llvm, (unsigned)LLVMSizeOfTypeInBits(s->e->layout, type));
+    LLVMValueRef own = LLVMBuildZExt(builder, LLVMBuildBitCast(builder, value, bits, ""), s->e->i64, "");
+    LLVMValueRef all = s->target->warp_values(s, own, op->span);
+    for (int i = 0; i < LANES; i++) {
+        LLVMValueRef at = emit_int_const(s->e, i), stored = LLVMBuildLoad2(builder, s->e->i64, LLVMBuildGEP2(builder, s->e->i64, all, &at, 1, ""), "");
+        values[i] = LLVMBuildBitCast(builder, LLVMBuildTrunc(builder, stored, bits, ""), type, "");
+    }
+    for (int mask = LANES / 2; mask; mask /= 2)
+        for (int i = 0; i < mask; i++)
+            values[i] = combine(s, op, values[i], values[i + mask]);
+    return values[0];
+}
+
 static LLVMValueRef reduce_warp(Simt *s, const IrOp *op) {
+    if (s->target->warp_values)
+        return reduce_values(s, op);
     LLVMValueRef value = simt_scalar(s, op->operands.items[0]);
     for (int mask = LANES / 2; mask; mask /= 2)
         value = combine(s, op, value, simt_shuffle(s, SHUFFLE_XOR, value, simt_int(s, mask), op->span));
