@@ -322,6 +322,7 @@ bool random_job_free(RandomJob *job) {
         clean &= job_folder_remove(job->folder);
     free(job->job.dims);
     free(job->job.leaf_values);
+    free(job->job.barred);
     free(job->job.scalars);
     free(job->job.tensors);
     free(job);

@@ -588,6 +588,7 @@ bool random_program_free(RandomProgram *program) {
         clean &= job_folder_remove(program->folder);
     free(program->job.dims);
     free(program->job.leaf_values);
+    free(program->job.barred);
     free(program->job.scalars);
     free(program->job.tensors);
     free(program);
