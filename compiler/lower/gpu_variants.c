@@ -21,6 +21,7 @@ enum {
 typedef struct Candidate {
     int64_t *values;
     double cost; /* less is better */
+    int number;  /* in declaration order */
 } Candidate;
 
 typedef VEC(Candidate) Candidates;
@@ -107,19 +108,10 @@ static bool same_group(const bool *decided, int count, const int64_t *a, const i
     return true;
 }
 
-static int compare_costs(const void *a, const void *b) {
-    double x = ((const Candidate *)a)->cost, y = ((const Candidate *)b)->cost;
-    return (x > y) - (x < y);
-}
-
-/* Stable: of equal costs the earlier in declaration order stays first. */
-static void sort(Candidates *candidates) {
-    for (int i = 1; i < candidates->count; i++)
-        for (int j = i; j > 0 && compare_costs(&candidates->items[j - 1], &candidates->items[j]) > 0; j--) {
-            Candidate swap = candidates->items[j];
-            candidates->items[j] = candidates->items[j - 1];
-            candidates->items[j - 1] = swap;
-        }
+/* Of equal costs the earlier in declaration order comes first. */
+static int compare_candidates(const void *a, const void *b) {
+    const Candidate *x = a, *y = b;
+    return x->cost != y->cost ? (x->cost > y->cost) - (x->cost < y->cost) : (x->number > y->number) - (x->number < y->number);
 }
 
 static Candidates find_candidates(Context *context, const ClusterKernel *kernel) {
@@ -135,11 +127,12 @@ static Candidates find_candidates(Context *context, const ClusterKernel *kernel)
         if (!variant_admissible(context, kernel, assignment.values))
             continue;
         Candidate candidate = {arena_alloc(context->arena, sizeof(int64_t) * (size_t)(signature->search.count + 1)),
-            cost_of(context, signature, &tiles, assignment.values)};
+            cost_of(context, signature, &tiles, assignment.values), candidates.count};
         memcpy(candidate.values, assignment.values, sizeof(int64_t) * (size_t)signature->search.count);
         vec_push(context->arena, &candidates, candidate);
     } while (assignment_next(&assignment) && ++tried < MAX_ASSIGNMENTS);
-    sort(&candidates);
+    if (candidates.count)
+        qsort(candidates.items, (size_t)candidates.count, sizeof *candidates.items, compare_candidates);
     return candidates;
 }
 
