@@ -27,12 +27,12 @@ static int64_t largest_tile(const IrBlock *block) {
     return largest;
 }
 
-static bool has_product(const IrBlock *block) {
+bool layout_has_product(const IrBlock *block) {
     bool found = false;
     for (const IrOp *op = block->first; !found && op; op = op->next) {
         found = op->kind == OP_DOT || op->kind == OP_DOT_T;
         for (int r = 0; !found && r < op->regions.count; r++)
-            found = has_product(op->regions.items[r]);
+            found = layout_has_product(op->regions.items[r]);
     }
     return found;
 }
@@ -49,7 +49,7 @@ static int64_t threads_of_products(const MmaUse *use) {
 
 static int choose_threads(Context *context, IrKernel *kernel, const LayoutLimits *limits) {
     int64_t elements = largest_tile(kernel->body), threads = 32;
-    int64_t many = has_product(kernel->body) ? ACCUMULATOR_REGISTERS : MANY_REGISTERS;
+    int64_t many = layout_has_product(kernel->body) ? ACCUMULATOR_REGISTERS : MANY_REGISTERS;
     MmaUse use = limits->tensor_cores ? layout_mma_use(context, kernel) : (MmaUse){0};
     if (kernel->signature.launch_threads)
         return (int)kernel->signature.launch_threads;

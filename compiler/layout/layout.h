@@ -15,6 +15,8 @@ typedef struct LayoutLimits {
  * a sentence in the arena, and the kernel is of no use any more. */
 bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why);
 
+bool layout_has_product(const IrBlock *block); /* a dot, regions included */
+
 /* ---- classes.c: which values share a layout, and which one ---- */
 
 /* Layouts of the tiles of `kernel` by IrValue.id, for its number of threads; false where one would not fit. */
@@ -41,6 +43,7 @@ void layout_prefetch(Context *context, IrKernel *kernel);
 
 /* ---- pressure.c ---- */
 
+int layout_registers(const Type *type); /* that a tile takes in a thread; at least 1 */
 int layout_pressure(Context *context, IrKernel *kernel); /* 32-bit registers a thread */
 
 /* ---- pipeline.c ---- */

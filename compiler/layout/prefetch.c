@@ -79,10 +79,6 @@ static IrOp *last_stage(const IrBlock *body, const IrValue *value) {
     return last;
 }
 
-static int register_count(const Type *type) {
-    return (1 << type->layout->registers) * dtype_bits(type->scalar) / 32;
-}
-
 static bool may_move(const Prefetcher *p, const IrOp *load) {
     const IrValue *memory = load->operands.items[0];
     bool may = ir_is_param(memory) && !p->stored[memory->index] && load->results.items[0]->type->kind == TYPE_TILE;
@@ -95,7 +91,7 @@ static void prefetch_load(Prefetcher *p, IrOp *load) {
     IrBlock *body = p->loop->regions.items[0];
     IrValue *value = load->results.items[0];
     IrOp *last = last_stage(body, value);
-    int registers = may_move(p, load) ? register_count(value->type) : MOST_REGISTERS + 1;
+    int registers = may_move(p, load) ? layout_registers(value->type) : MOST_REGISTERS + 1;
     if (!last || p->registers + registers > MOST_REGISTERS)
         return;
     p->registers += registers;
@@ -113,18 +109,11 @@ static void prefetch_load(Prefetcher *p, IrOp *load) {
     ir_remove(load);
 }
 
-static bool has_product(const IrBlock *body) {
-    bool found = false;
-    for (const IrOp *op = body->first; !found && op; op = op->next)
-        found = op->kind == OP_DOT || op->kind == OP_DOT_T;
-    return found;
-}
-
 static void prefetch_block(Context *context, IrKernel *kernel, IrBlock *block) {
     for (IrOp *op = block->first; op; op = op->next) {
         for (int r = 0; r < op->regions.count; r++)
             prefetch_block(context, kernel, op->regions.items[r]);
-        if (op->kind != OP_FOR || ir_has_sync(op) || !has_product(op->regions.items[0]))
+        if (op->kind != OP_FOR || ir_has_sync(op) || !layout_has_product(op->regions.items[0]))
             continue;
         Prefetcher prefetcher = {.context = context, .loop = op};
         prefetcher.stored = NEW_ARRAY(context->arena, bool, kernel->signature.params.count + 1);

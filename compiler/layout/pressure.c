@@ -55,7 +55,7 @@ static void note_block(Lives *l, const IrBlock *block) {
     }
 }
 
-static int register_count(const Type *type) {
+int layout_registers(const Type *type) {
     int bits = (1 << type->layout->registers) * dtype_bits(type->scalar);
     return bits > 32 ? bits / 32 : 1;
 }
@@ -67,8 +67,8 @@ int layout_pressure(Context *context, IrKernel *kernel) {
     int *change = NEW_ARRAY(context->arena, int, lives.next + 2), most = 0, alive = 0;
     for (int i = 0; i < lives.lives.count; i++) {
         const Life *life = &lives.lives.items[i];
-        change[life->first + 1] += register_count(life->value->type); /* an op's operands make room for its result */
-        change[life->last + 1] -= register_count(life->value->type);
+        change[life->first + 1] += layout_registers(life->value->type); /* an op's operands make room for its result */
+        change[life->last + 1] -= layout_registers(life->value->type);
     }
     for (int at = 0; at <= lives.next; at++) {
         alive += change[at];
