@@ -10,11 +10,13 @@ cd "$(dirname "$0")"
 packages="cmake ninja-build gcc g++ binutils pkg-config libc6-dev
     llvm-19-dev llvm-19-tools libzmq3-dev libsodium-dev libjansson-dev libxxhash-dev check libsubunit-dev
     python3-numpy"
+test_packages="make meson dpkg-dev"
 
+# install_packages [PACKAGE...]: what building takes, and these.
 install_packages() {
     command -v dpkg-query >/dev/null || return 0 # not Debian: CMake names what is absent
     missing=
-    for package in $packages; do
+    for package in $packages "$@"; do
         dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
     done
     [ -n "$missing" ] || return 0
@@ -108,7 +110,8 @@ demo)
     demo
     ;;
 test)
-    install_packages
+    # shellcheck disable=SC2086 # package names are words
+    install_packages $test_packages
     run_all_tests "${2:-}"
     ;;
 *)

@@ -82,6 +82,13 @@ typedef struct Options {
 bool options_parse(Arena *arena, Interner *interner, int argc, char **argv, Options *options);
 void options_print_help(FILE *out);
 
+/* ---- response.c ---- */
+
+typedef VEC(char *) Arguments; /* argv: the program's name first, NULL last */
+
+/* argv with each @FILE before "--" replaced by the arguments in FILE. False after a message on stderr: a file cannot be read. */
+bool response_expand(Arena *arena, int argc, char **argv, Arguments *out);
+
 /* ---- depfile.c ---- */
 
 /* The text of the depfile: each target depends on `input`. */

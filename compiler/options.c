@@ -465,5 +465,6 @@ void options_print_help(FILE *out) {
 #define X(id, name, on, what) print_row(out, name, "", VALUE_NONE, what);
     DIAG_WARNINGS(X)
 #undef X
+    fputs("\n@FILE stands for the arguments in FILE, separated by white space; quotes and backslashes as in a shell.\n", out);
     fputs("\nExit status: 0 fine, 1 the source is wrong, 2 the command line is.\n", out);
 }

@@ -72,6 +72,20 @@ expect 2 "the depfile is the source" -c add.phb -MD -MF add.phb
 expect 2 "'--no-cluster' takes no value" --no-cluster=1 add.phb
 only
 
+# ---- response files ----
+printf -- '-O1 "--gpu=none"\n -o\t"a file"  add\\.phb' >inner
+printf '@inner -w' >outer
+expect 0 "" @outer
+[ -x "a file" ] || fail "response files: no output"
+rm -f "a file"
+expect 2 "cannot read response file 'absent': No such file" @absent
+expect 2 "unknown option '-O4'" @inner -O4
+printf '@loop' >loop
+expect 2 "named by response files 10 deep" @loop
+expect 1 "cannot open '@inner2'" -- @inner2
+rm -f inner outer loop
+only
+
 # ---- the source ----
 expect 1 "missing.phb" missing.phb
 expect 1 "not a regular file" /
