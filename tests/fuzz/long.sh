@@ -2,9 +2,11 @@
 # A million executions of each of the compiler's fuzzers, by libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer or by AFL++. They start from
 # the saved corpora and every kernel and IR text of the tests; what they find stays in WORK_DIR.
 #
-#     long.sh libfuzzer|afl SOURCE_DIR WORK_DIR [EXECUTIONS]
+#     long.sh libfuzzer|afl SOURCE_DIR WORK_DIR [EXECUTIONS [SEED [TARGET..]]]
 set -eu
-engine=$1 source=$2 work=$3 executions=${4:-1000000}
+engine=$1 source=$2 work=$3 executions=${4:-1000000} seed=${5:-1}
+[ $# -ge 5 ] && shift 5 || shift $#
+[ $# -gt 0 ] || set -- parse_fuzz sema_fuzz ir_fuzz
 case $engine in
 libfuzzer) compiler=clang options=-DPHOBOS_SANITIZE=address,undefined ;;
 afl) compiler=afl-clang-fast options= ;;
@@ -25,9 +27,11 @@ gather() {
     cp "$source/tests/fuzz/corpus/$3"/* "$2"
 }
 
+# A run takes about a millisecond, of which a large quarantine, whose pages are always new ones, and entropic weights would be half.
 run_libfuzzer() {
     mkdir -p "$work/$1"
-    "$work/build/bin/$1_libfuzzer" -runs="$executions" -max_len=4096 -timeout=60 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 \
+    ASAN_OPTIONS=quarantine_size_mb=1:thread_local_quarantine_size_kb=64:malloc_context_size=4 \
+        "$work/build/bin/$1_libfuzzer" -seed="$seed" -runs="$executions" -entropic=0 -max_len=4096 -timeout=60 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 \
         -artifact_prefix="$work/$1-" "$work/$1" "$work/$1.seeds" >"$work/$1.log" 2>&1 || return 1
     sed -n 's/^stat::number_of_executed_units: /executions: /p' "$work/$1.log"
 }
@@ -40,13 +44,13 @@ run_afl() {
 }
 
 failed=0
-for target in parse_fuzz sema_fuzz ir_fuzz; do
+for target; do
     rm -rf "$work/$target.seeds"
     case $target in
     ir_fuzz) gather ir "$work/$target.seeds" $target ;;
     *) gather phb "$work/$target.seeds" $target ;;
     esac
-    echo "$target"
+    echo "$target, seed $seed"
     "run_$engine" $target || { failed=1 && tail -n 40 "$work/$target.log"; }
 done
 exit $failed
