@@ -120,10 +120,10 @@ static json_t *images_json(const PhbKernel *kernel, const PhbVariant *variant) {
         const PhbGpuCode *code = &variant->gpu[i];
         json_t *stages = json_array();
         for (int s = 0; s < kernel->stage_count; s++)
-            json_array_append_new(stages, json_pack("{s:s, s:i, s:i}", "entry", code->stages[s].entry, "threads", code->stages[s].threads, "shared",
-                                              code->stages[s].shared));
-        json_array_append_new(array, json_pack("{s:o, s:s, s:I, s:o}", "target", json_sprintf("sm_%d%s", code->arch, code->specific ? "a" : ""), "form",
-                                         code->machine_code ? "machine code" : "ptx", "bytes", (json_int_t)code->size, "stages", stages));
+            json_array_append_new(stages,
+                json_pack("{s:s, s:i, s:i}", "entry", code->stages[s].entry, "threads", code->stages[s].threads, "shared", code->stages[s].shared));
+        json_array_append_new(array, json_pack("{s:o, s:s, s:I, s:o}", "target", json_sprintf("sm_%d%s", code->arch, code->specific ? "a" : ""),
+                                         "form", code->machine_code ? "machine code" : "ptx", "bytes", (json_int_t)code->size, "stages", stages));
     }
     return array;
 }
@@ -138,7 +138,8 @@ static json_t *leaves_json(const PhbKernel *kernel) {
                 json_object_set_new(values, kernel->dims[i].name, json_integer(variant->values[i]));
         for (int i = 0; i < variant->cpu_count; i++)
             json_array_append_new(cpu, json_string(variant->cpu[i].level));
-        json_array_append_new(array, json_pack("{s:o, s:o, s:o}", "autotune", values, "cpu", cpu, "gpu", images_json(kernel, variant)));
+        json_array_append_new(array, json_pack("{s:o, s:o, s:o, s:b}", "autotune", values, "cpu", cpu, "gpu", images_json(kernel, variant),
+                                         "simulator", variant->simt != NULL));
     }
     return array;
 }

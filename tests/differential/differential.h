@@ -34,7 +34,7 @@ typedef struct Coverage {
 } Coverage;
 
 typedef enum RowKind {
-    ROW_UNARY,   /* a: operator, b: type */
+    ROW_UNARY, /* a: operator, b: type */
     ROW_BINARY,
     ROW_CONVERT, /* a: from, b: to */
     ROW_BITCAST,
@@ -75,7 +75,8 @@ int coverage_print(const Coverage *coverage, FILE *out, int least, bool by_type)
  * preferred. The caller frees it. */
 char *generate_kernel(uint64_t seed, const char *name, const Coverage *so_far);
 
-typedef enum BuildChoice { BUILDS_ALL, BUILDS_FIRST, BUILDS_LAST } BuildChoice; /* FIRST: the best code; LAST: -O0, which is compiled soonest */
+/* FIRST: the best code; O0: what is compiled soonest; SIMT: what a GPU would run, in the simulator. */
+typedef enum BuildChoice { BUILDS_ALL, BUILDS_FIRST, BUILDS_O0, BUILDS_SIMT } BuildChoice;
 
 /* What is used on every kernel. */
 typedef struct Tools {
@@ -113,14 +114,15 @@ typedef struct Setting {
 
 /* Reads `// differential NAME seed=7 M=3 N=17`; false where there is none. */
 bool setting_read(const char *text, Setting *setting);
-/* Tensors hold their data; a scalar parameter its value; search dims are those of a leaf that the executables hold. Freed by problem_fini. False: there
- * is no such leaf. */
+/* Tensors hold their data; a scalar parameter its value; search dims are those of a leaf that the executables hold. Freed by problem_fini. False:
+ * there is no such leaf. */
 bool problem_init(Problem *problem, const Tools *tools, const Subject *subject, const Setting *setting);
 void problem_fini(Problem *problem);
 
 /* ---- leaves.c ---- */
 
-/* The search dims, in order, of the leaf with that number modulo their count, which is returned; 0: the executables hold none. */
+/* The search dims, in order, of the leaf with that number modulo the count of those that can be run, which is returned; 0: the executables hold none.
+ */
 int leaf_values(const Tools *tools, const CheckedKernel *kernel, int number, DimValue *values);
 
 /* ---- data.c: random tensors and their files ---- */
@@ -149,7 +151,7 @@ typedef enum Verdict {
 
 extern const char *const verdict_names[VERDICT_COUNT];
 
-enum { BUILD_COUNT = 3 };
+enum { BUILD_COUNT = 4 };
 
 /* The compilers that work on one text. */
 typedef struct Compilation {

@@ -1,5 +1,6 @@
-/* differential PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop] [--quick] [--dry]     fresh kernels
- *     --stop: at the first failure; --quick: code of -O0 alone; --dry: nothing is compiled
+/* differential PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop]
+ *     [--quick|--simt] [--dry]: fresh kernels
+ *     --stop: at the first failure; --quick: code of -O0 alone; --simt: in the simulator of GPUs alone; --dry: nothing is compiled
  * differential PHOBOSC FOLDER --replay FILE..                                         saved ones
  * differential PHOBOSC FOLDER --print=SEED                                            one kernel's text */
 #include "tests/differential/differential.h"
@@ -15,9 +16,9 @@ typedef struct Run {
     Tools tools[2], small; /* one works on some kernels while the compiler is at the next in the other; where failures are shrunk */
     uint64_t seed;
     int count, chunk, least, shrinks; /* chunk: kernels that are compiled together */
-    bool stop, by_type, dry; /* stop: at the first failure; dry: nothing is compiled */
-    const char *save;        /* a folder for the small texts of failures; NULL: none */
-    Coverage accepted, done; /* of the texts so far; of those that were run */
+    bool stop, by_type, dry;          /* stop: at the first failure; dry: nothing is compiled */
+    const char *save;                 /* a folder for the small texts of failures; NULL: none */
+    Coverage accepted, done;          /* of the texts so far; of those that were run */
     int verdicts[VERDICT_COUNT];
 } Run;
 
@@ -262,13 +263,17 @@ int main(int argc, char **argv) {
     static Run run = {.seed = 1, .count = 300, .chunk = MOST_KERNELS_OF_A_FILE, .shrinks = 8};
     if (argc < 3) {
         fprintf(stderr,
-            "usage: %s PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop] [--quick] [--dry] | --replay FILE.. | --print=SEED\n", argv[0]);
+            "usage: %s PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop] "
+            "[--quick|--simt] [--dry] | --replay FILE.. | --print=SEED\n",
+            argv[0]);
         return 2;
     }
     Tools tools = {.phobosc = argv[1], .has_v4 = __builtin_cpu_supports("x86-64-v4")};
     for (int i = 3; i < argc; i++)
         if (strcmp(argv[i], "--quick") == 0)
-            tools.builds = BUILDS_LAST;
+            tools.builds = BUILDS_O0;
+        else if (strcmp(argv[i], "--simt") == 0)
+            tools.builds = BUILDS_SIMT;
     run.tools[0] = tools_in(tools, argv[2], "even");
     run.tools[1] = tools_in(tools, argv[2], "odd");
     run.small = tools_in(tools, argv[2], "small");
@@ -282,7 +287,7 @@ int main(int argc, char **argv) {
             run.stop = true;
             continue;
         }
-        if (strcmp(argv[i], "--quick") == 0)
+        if (strcmp(argv[i], "--quick") == 0 || strcmp(argv[i], "--simt") == 0)
             continue;
         if (strcmp(argv[i], "--dry") == 0) {
             run.dry = true;

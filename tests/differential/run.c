@@ -14,13 +14,15 @@ enum { SECONDS_OF_COMPILING = 300, SECONDS_OF_RUNNING = 60, MOST_ARGUMENTS = 12 
 const char *const verdict_names[VERDICT_COUNT] = {"same", "undecided", "unsupported", "invalid", "compiler", "run", "wrong", "bits"};
 
 /* One way to build, one executable. The first that is used is compared with the oracle. */
+enum { BUILD_V4, BUILD_V3, BUILD_O0, BUILD_SIMT };
+
 static const struct {
-    const char *name, *options[3];
-    bool needs_v4;
+    const char *name, *options[4];
 } builds[BUILD_COUNT] = {
-    {"v4", {"-O2", "--cpu=x86-64-v4"}, true},
-    {"v3", {"-O2", "--cpu=x86-64-v3"}, false},
-    {"O0", {"-O0", "--cpu=x86-64-v3"}, false},
+    [BUILD_V4] = {"v4", {"-O2", "--cpu=x86-64-v4"}},
+    [BUILD_V3] = {"v3", {"-O2", "--cpu=x86-64-v3"}},
+    [BUILD_O0] = {"O0", {"-O0", "--cpu=x86-64-v3"}},
+    [BUILD_SIMT] = {"simt", {"-O0", "--cpu=x86-64-v3", "--simt", "--variants=2"}},
 };
 
 static void path_in(const Tools *tools, const char *name, char path[512]) {
@@ -75,11 +77,15 @@ static bool write_file(const char *path, const void *data, size_t size) {
 }
 
 static int first_build(const Tools *tools) {
-    return tools->builds == BUILDS_LAST ? BUILD_COUNT - 1 : tools->has_v4 ? 0 : 1;
+    return tools->builds == BUILDS_SIMT ? BUILD_SIMT : tools->builds == BUILDS_O0 ? BUILD_O0 : tools->has_v4 ? BUILD_V4 : BUILD_V3;
+}
+
+static int last_build(const Tools *tools) {
+    return tools->builds == BUILDS_ALL ? BUILD_O0 : first_build(tools);
 }
 
 static bool is_used(const Tools *tools, int build) {
-    return tools->builds == BUILDS_ALL ? build >= first_build(tools) : build == first_build(tools);
+    return build >= first_build(tools) && build <= last_build(tools);
 }
 
 Compilation compile_start(const Tools *tools, const char *text) {
@@ -93,7 +99,7 @@ Compilation compile_start(const Tools *tools, const char *text) {
         unlink(output);
         const char *arguments[MOST_ARGUMENTS] = {tools->phobosc, "-w", "--gpu=none", source, "-o", output};
         int count = 6;
-        for (int k = 0; k < 3 && builds[i].options[k]; k++)
+        for (int k = 0; k < 4 && builds[i].options[k]; k++)
             arguments[count++] = builds[i].options[k];
         snprintf(name, sizeof name, "%s.log", builds[i].name);
         compilation.children[i] = is_written && is_used(tools, i) ? start(tools, arguments, name, SECONDS_OF_COMPILING) : -1;
@@ -182,7 +188,8 @@ static void print_search_dims(const Problem *problem, Buffer *job, bool extents,
     for (int i = 0; i < signature->search.count; i++) {
         const SearchDim *search = &signature->search.items[i];
         if (is_extent(signature, search->name) == extents && (super == 0 || search->cluster.count > 0))
-            buffer_printf(job, "%s \"%s\": %" PRId64, count++ || extents ? "," : "", search->name, dim_value(problem, search->name) * (super ? super : 1));
+            buffer_printf(
+                job, "%s \"%s\": %" PRId64, count++ || extents ? "," : "", search->name, dim_value(problem, search->name) * (super ? super : 1));
     }
 }
 
@@ -235,12 +242,13 @@ static void *read_tensor(const Tools *tools, const Param *param, size_t size) {
 }
 
 /* One run: the outputs as in the files, the job, the executable. */
-static bool run_once(const Tools *tools, const Problem *problem, const Files *files, const char *build, int pods, const char *job, Buffer *log) {
-    char program[512], option[32], what[64];
-    path_in(tools, build, program);
+static bool run_once(const Tools *tools, const Problem *problem, const Files *files, int build, int pods, const char *job, Buffer *log) {
+    char program[512], option[32], order[32], what[64];
+    path_in(tools, builds[build].name, program);
     snprintf(option, sizeof option, "--pods=%d", pods);
-    snprintf(what, sizeof what, "%s %s", build, option);
-    const char *arguments[] = {program, job, "--progress=none", option, NULL};
+    snprintf(order, sizeof order, "--simt-seed=%d", pods);
+    snprintf(what, sizeof what, "%s %s", builds[build].name, option);
+    const char *arguments[] = {program, job, "--progress=none", option, build == BUILD_SIMT ? "--device=simt" : NULL, order, NULL};
     if (!write_tensors(tools, problem, files, true) || !ended_well(start(tools, arguments, "run.log", SECONDS_OF_RUNNING), log, what)) {
         read_log(tools, "run.log", log);
         return false;
@@ -295,7 +303,7 @@ static int ways_of(const Tools *tools, const Problem *problem, const Setting *se
             ways[count++] = (Way){first, pods, 0};
     if (has_units)
         ways[count++] = (Way){first, 2, 1 + (int)(setting->seed / 3 % 3)};
-    for (int build = first + 1; build < BUILD_COUNT && tools->builds == BUILDS_ALL; build++)
+    for (int build = first + 1; build <= last_build(tools); build++)
         ways[count++] = (Way){build, 1, 0};
     return count;
 }
@@ -310,8 +318,7 @@ static Verdict run_ways(const Tools *tools, const Problem *problem, const Settin
     for (int i = 0; i < count; i++) {
         char what[64];
         snprintf(what, sizeof what, "%s --pods=%d%s", builds[ways[i].build].name, ways[i].pods, ways[i].super ? ", other super-tiles" : "");
-        if (!write_job(problem, setting, ways[i].super, job) ||
-            !run_once(tools, problem, files, builds[ways[i].build].name, ways[i].pods, job, log)) {
+        if (!write_job(problem, setting, ways[i].super, job) || !run_once(tools, problem, files, ways[i].build, ways[i].pods, job, log)) {
             buffer_printf(log, "%s\n", what);
             return VERDICT_RUN;
         }

@@ -161,8 +161,8 @@ static bool still_fails(const Tools *tools, const char *text, Verdict verdict) {
 
 char *shrink(const Tools *tools, const char *text, Verdict verdict) {
     Tools quick = *tools;
-    if (verdict == VERDICT_WRONG) { /* which one executable decides alone */
-        quick.builds = BUILDS_LAST;
+    if (verdict == VERDICT_WRONG && tools->builds == BUILDS_ALL) { /* which one executable decides alone */
+        quick.builds = BUILDS_O0;
         if (!still_fails(&quick, text, verdict))
             quick.builds = BUILDS_FIRST;
     }
