@@ -132,6 +132,8 @@ void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef machine, co
 void emitter_fini(Emitter *e);
 
 void function_set_level(Emitter *e, LLVMValueRef function); /* compiles it for e->level */
+/* Loops of it may have vectors of the widest registers. LLVM prefers 32 bytes, which is what memory likes best; what computes much gains by 64. */
+void function_use_widest(Emitter *e, LLVMValueRef function);
 
 /* ---- program.c ---- */
 

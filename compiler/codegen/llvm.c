@@ -91,6 +91,11 @@ void function_set_level(Emitter *e, LLVMValueRef function) {
     LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->llvm, nounwind, 0));
 }
 
+void function_use_widest(Emitter *e, LLVMValueRef function) {
+    if (e->level->vector_bytes == 64)
+        set_attribute(e, function, "prefer-vector-width", "512");
+}
+
 /* ---- what is in a module ---- */
 
 static const char *leaf_name(Context *context, const ClusterKernel *kernel, int variant, int stage, const char *level) {
@@ -121,8 +126,7 @@ static void emit_variant(Emitter *e, const ClusterKernel *kernel, int number, Le
         int64_t scratch;
         const Plan *plan = code->plans[stage];
         const char *name = leaf_name(e->context, kernel, number, stage, e->level->name);
-        LLVMValueRef function =
-            plan ? host_leaf(e, variant->stages[stage], plan, name, &scratch) : emit_threads(e, variant, stage, name, &scratch);
+        LLVMValueRef function = plan ? host_leaf(e, variant->stages[stage], plan, name, &scratch) : emit_threads(e, variant, stage, name, &scratch);
         function_set_level(e, function);
         hide(function, is_alone);
         code->scratch = scratch > code->scratch ? scratch : code->scratch;

@@ -8,7 +8,13 @@ static LLVMValueRef reciprocal_root(const Maths *m, LLVMValueRef x) {
     return m_select(m, m_compare(m, LLVMRealULT, x, m_real(m, 0)), m_nan(m), value);
 }
 
+static bool is_polynomial(OpKind kind) {
+    return kind >= OP_POW && kind <= OP_COS && kind != OP_SQRT && kind != OP_RSQRT;
+}
+
 LLVMValueRef emit_maths(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b) {
+    if (is_polynomial(kind))
+        function_use_widest(e, LLVMGetBasicBlockParent(LLVMGetInsertBlock(e->builder)));
     Maths m = maths_of(e, dtype == PHB_F64);
     switch (kind) {
     case OP_POW:

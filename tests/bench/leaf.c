@@ -1,6 +1,7 @@
-#define _GNU_SOURCE /* madvise */
+#define _GNU_SOURCE /* madvise, sched_setaffinity */
 #include "tests/bench/leaf.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -105,7 +106,8 @@ BenchLeaf *bench_leaf_new(const char *name, const BenchDim *dims, int dim_count,
     for (int axis = 0; axis < 3; axis++)
         leaf->launch.supers[axis] = 1;
     sem_init(&leaf->ended, 0, 0);
-    DeviceOptions options = {.kernel = leaf->kernel, .threads = threads, .cpu_level = getenv("PHOBOS_CPU_LEVEL"), .launches = 1, .done = note_end, .context = leaf};
+    DeviceOptions options = {
+        .kernel = leaf->kernel, .threads = threads, .cpu_level = getenv("PHOBOS_CPU_LEVEL"), .launches = 1, .done = note_end, .context = leaf};
     Error error;
     leaf->device = cpu_device.open(leaf->variant, &options, &error);
     if (leaf->device == NULL)
@@ -145,11 +147,25 @@ double bench_median(double *numbers, int count) {
     return numbers[count / 2];
 }
 
+/* The last ones, as the first also serves devices. */
+static void keep_processors(int count) {
+    cpu_set_t all, kept;
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        return;
+    CPU_ZERO(&kept);
+    for (int p = CPU_SETSIZE - 1; p >= 0 && CPU_COUNT(&kept) < count; p--)
+        if (CPU_ISSET(p, &all))
+            CPU_SET(p, &kept);
+    sched_setaffinity(0, sizeof kept, &kept);
+}
+
 bool bench_arguments(int argc, char **argv, int *threads, int *runs) {
     *threads = argc > 1 ? atoi(argv[1]) : 1;
     *runs = argc > 2 ? atoi(argv[2]) : 9;
-    if (*threads >= 1 && *threads <= BENCH_MAX_THREADS && *runs >= 1 && *runs <= BENCH_MAX_RUNS)
+    if (*threads >= 1 && *threads <= BENCH_MAX_THREADS && *runs >= 1 && *runs <= BENCH_MAX_RUNS) {
+        keep_processors(*threads);
         return true;
+    }
     fprintf(stderr, "usage: %s [THREADS [RUNS]]\n", argv[0]);
     return false;
 }

@@ -31,7 +31,8 @@ double bench_leaf_time(BenchLeaf *leaf); /* seconds of one launch */
 
 double bench_now(void);                          /* seconds */
 double bench_median(double *numbers, int count); /* sorts them */
-/* THREADS and RUNS from the command line; false after a usage message. */
+/* THREADS and RUNS from the command line; false after a usage message. The process keeps to as many processors, so that ours and the peer run on the
+ * same ones: a virtual machine's are not alike. */
 bool bench_arguments(int argc, char **argv, int *threads, int *runs);
 
 #endif

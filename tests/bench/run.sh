@@ -42,7 +42,7 @@ cd "$work"
 
 cpu() {
     for sample in "$root"/samples/*/*.phb; do
-        measure -- "$bin/phobosc" "$sample" -o sample --gpu=none | row "phobosc $(basename "$sample") --gpu=none"
+        measure -- "$bin/phobosc" "$sample" -o sample --gpu=none 2>warnings | row "phobosc $(basename "$sample") --gpu=none"
     done
     "$bin/phobosc" add.phb -o add --gpu=none
     "$bin/oracle_add" make job.json

@@ -3,17 +3,17 @@
  *
  *   bench_threads [THREADS [RUNS]]         medians; a ratio above 1: ours is faster */
 #include "runtime/device/cta.h"
+#include "tests/bench/leaf.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 extern const PhbProgram phb_program;
 
-enum { LENGTH = 1 << 24, PART = 16384, PARTS = LENGTH / PART, MAX_THREADS = 64, MAX_RUNS = 999, BARRIERS = 20000, CTA_THREADS = 256 };
+enum { LENGTH = 1 << 24, PART = 16384, PARTS = LENGTH / PART, BARRIERS = 20000, CTA_THREADS = 256 };
 
-static float *numbers, partials[PARTS], sums[MAX_THREADS];
+static float *numbers, partials[PARTS], sums[BENCH_MAX_THREADS];
 
 typedef struct Worker {
     const PhbLaunch *launch;
@@ -23,12 +23,6 @@ typedef struct Worker {
     void *scratch;
     pthread_t handle;
 } Worker;
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 static void *work(void *context) {
     const Worker *worker = context;
@@ -44,23 +38,13 @@ static void *work(void *context) {
 }
 
 static double run_all(Worker *workers, int threads) {
-    double start = now();
+    double start = bench_now();
     for (int t = 0; t < threads; t++)
         if (pthread_create(&workers[t].handle, NULL, work, &workers[t]) != 0)
             abort();
     for (int t = 0; t < threads; t++)
         pthread_join(workers[t].handle, NULL);
-    return now() - start;
-}
-
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *times, int count) {
-    qsort(times, (size_t)count, sizeof *times, compare);
-    return times[count / 2];
+    return bench_now() - start;
 }
 
 /* ---- the reduction ---- */
@@ -79,8 +63,8 @@ static void bench_reduction(int threads, int runs) {
         {.base = numbers, .extent = {LENGTH, 1, 1, 1}, .pitch = LENGTH * 4}, {.base = partials, .extent = {PARTS, 1, 1, 1}, .pitch = PARTS * 4}};
     int64_t dims[3] = {LENGTH, PARTS, PART};
     PhbLaunch launch = {.tensors = tensors, .dims = dims, .grid = {PARTS, 1, 1}, .supers = {1, 1, 1}};
-    Worker ours[MAX_THREADS], loops[MAX_THREADS];
-    double our_times[MAX_RUNS], loop_times[MAX_RUNS];
+    Worker ours[BENCH_MAX_THREADS], loops[BENCH_MAX_THREADS];
+    double our_times[BENCH_MAX_RUNS], loop_times[BENCH_MAX_RUNS];
     for (int t = 0; t < threads; t++) {
         ours[t] = (Worker){.launch = &launch,
             .run = best_code(variant),
@@ -95,7 +79,7 @@ static void bench_reduction(int threads, int runs) {
         our_times[r] = run_all(ours, threads);
         loop_times[r] = run_all(loops, threads);
     }
-    double total = 0, loop_total = 0, one = median(our_times, runs), other = median(loop_times, runs);
+    double total = 0, loop_total = 0, one = bench_median(our_times, runs), other = bench_median(loop_times, runs);
     for (int p = 0; p < PARTS; p++)
         total += (double)partials[p];
     for (int t = 0; t < threads; t++) {
@@ -120,22 +104,20 @@ static void bench_barriers(bool shuffle) {
     PhbLaunch launch = {.grid = {1, 1, 1}};
     Error error;
     char shared[PHB_SHARED_ALIGN];
-    double start = now();
+    double start = bench_now();
     if (!runner_prepare(&runner, &setup, &error) || !runner_run(&runner, pass_barriers, &launch, 0, shared, &error)) {
         fprintf(stderr, "bench_threads: %s\n", error.text);
         exit(1);
     }
     printf("barriers of a CTA of %d threads, %s: %.0f a second\n", CTA_THREADS, shuffle ? "in an order drawn from a seed" : "in ascending order",
-        BARRIERS / (now() - start));
+        BARRIERS / (bench_now() - start));
     runner_fini(&runner);
 }
 
 int main(int argc, char **argv) {
-    int threads = argc > 1 ? atoi(argv[1]) : 1, runs = argc > 2 ? atoi(argv[2]) : 9;
-    if (threads < 1 || threads > MAX_THREADS || runs < 1 || runs > MAX_RUNS) {
-        fprintf(stderr, "usage: bench_threads [THREADS [RUNS]]\n");
+    int threads, runs;
+    if (!bench_arguments(argc, argv, &threads, &runs))
         return 2;
-    }
     numbers = aligned_alloc(4096, LENGTH * sizeof *numbers);
     if (numbers == NULL)
         return 1;
