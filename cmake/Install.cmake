@@ -12,6 +12,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/cmake/PhobosConfig.cmake ${PROJECT_BINARY_DI
 configure_file(${PROJECT_SOURCE_DIR}/cmake/phobos.pc.in ${PROJECT_BINARY_DIR}/phobos.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/phobos.pc DESTINATION share/pkgconfig)
 
+install(FILES runtime/python/phobos.py DESTINATION share/phobos/python)
 install(FILES README.md docs/language.md docs/design.md docs/performance.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(CPACK_GENERATOR DEB)

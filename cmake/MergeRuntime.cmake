@@ -14,6 +14,26 @@ file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/hooks.def hooks REGEX "^HOOK\\(")
 list(TRANSFORM hooks REPLACE "^HOOK\\(([a-z_]+),.*" "-u;\\1")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS hooks.def)
 
+# What programs call: phobos.h.
+file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/phobos.h functions REGEX "^[A-Za-z].*phb_[a-z_]+\\(")
+list(TRANSFORM functions REPLACE ".*(phb_[a-z_]+)\\(.*" "-u;\\1")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS phobos.h)
+
+# Debian's archives are made for executables alone: they reach data of libc by addresses that a shared library must not hold. Copies of them reach data of
+# ours instead, of zmq_stubs.c.
+set(libraries "")
+foreach(library ZMQ SODIUM JANSSON STDC__)
+    set(copy ${CMAKE_CURRENT_BINARY_DIR}/${library}.a)
+    list(APPEND libraries ${copy})
+    add_custom_command(
+        OUTPUT ${copy}
+        COMMAND ${CMAKE_OBJCOPY} --redefine-sym stderr=own_stderr --redefine-sym stdin=own_stdin --redefine-sym in6addr_any=own_in6addr_any
+                --redefine-sym __libc_single_threaded=own_single_threaded ${${library}_ARCHIVE} ${copy}
+        DEPENDS ${${library}_ARCHIVE}
+        VERBATIM
+    )
+endforeach()
+
 set(archive ${PROJECT_BINARY_DIR}/lib/libphobosrt.a)
 set(merged ${CMAKE_CURRENT_BINARY_DIR}/phobosrt.o)
 set(main_object ${CMAKE_CURRENT_BINARY_DIR}/main.o)
@@ -22,15 +42,15 @@ set(main_object ${CMAKE_CURRENT_BINARY_DIR}/main.o)
 add_custom_command(
     OUTPUT ${archive}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/lib
-    COMMAND ${CMAKE_LINKER} -r -o ${merged} --force-group-allocation --gc-sections -e phb_main ${hooks}
+    COMMAND ${CMAKE_LINKER} -r -o ${merged} --force-group-allocation --gc-sections -e phb_main ${hooks} ${functions}
             --whole-archive $<TARGET_FILE:phobos_runtime> --no-whole-archive $<TARGET_OBJECTS:phobos_zmq_stubs>
-            --start-group ${ZMQ_ARCHIVE} ${SODIUM_ARCHIVE} ${JANSSON_ARCHIVE} ${STDC___ARCHIVE} ${GCC_EH_ARCHIVE} ${GCC_ARCHIVE} --end-group
+            --start-group ${libraries} ${GCC_EH_ARCHIVE} ${GCC_ARCHIVE} --end-group
     COMMAND ${CMAKE_OBJCOPY} --wildcard --weaken-symbol=_Z* ${merged}
     COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=phb_* --strip-unneeded-symbol=_ITM_* --strip-unneeded-symbol=_ZGTt* ${merged}
     COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_OBJECTS:phobos_main> ${main_object}
     COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
     COMMAND ${CMAKE_AR} rcsD ${archive} ${merged} ${main_object}
-    DEPENDS phobos_runtime $<TARGET_FILE:phobos_runtime> phobos_zmq_stubs $<TARGET_OBJECTS:phobos_zmq_stubs> phobos_main $<TARGET_OBJECTS:phobos_main>
+    DEPENDS ${libraries} phobos_runtime $<TARGET_FILE:phobos_runtime> phobos_zmq_stubs $<TARGET_OBJECTS:phobos_zmq_stubs> phobos_main $<TARGET_OBJECTS:phobos_main>
     COMMENT "Merging libphobosrt.a"
     COMMAND_EXPAND_LISTS
     VERBATIM

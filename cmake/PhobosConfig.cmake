@@ -4,6 +4,10 @@
 #
 # an executable target NAME made of the kernels in KERNEL.phb, with the options of phobosc that `phobosc --help` lists. It is built again when the source, the
 # compiler or the runtime changes. The project needs the language C or CXX, whose compiler links.
+#
+#   phobos_add_library(NAME KERNEL.phb [the same])
+#
+# a library target NAME to link C or C++ with: its sources include NAME.h, which says how to run the kernels.
 
 get_filename_component(PHOBOS_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
@@ -22,9 +26,9 @@ if(NOT TARGET Phobos::phobosc)
     set_target_properties(Phobos::runtime PROPERTIES IMPORTED_LOCATION "${PHOBOS_PREFIX}/lib/libphobosrt.a")
 endif()
 
-# Compiles `kernel` for target `name` into an object, whose path goes to `object`; ARGN are GPU, CPU and OPTIONS.
-function(_phobos_compile name kernel object)
-    cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "GPU;CPU;OPTIONS")
+# Compiles `kernel` for target `name` into `output`, as phobosc writes it with `kind`; `headers` are files that come with it. ARGN are GPU, CPU and OPTIONS.
+function(_phobos_compile name kernel kind output headers)
+    cmake_parse_arguments(PARSE_ARGV 5 arg "" "" "GPU;CPU;OPTIONS")
     if(arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "${name}: expected GPU, CPU or OPTIONS, found '${arg_UNPARSED_ARGUMENTS}'")
     endif()
@@ -40,17 +44,14 @@ function(_phobos_compile name kernel object)
             list(APPEND options "--${option}=${targets}")
         endif()
     endforeach()
-    set(output "${CMAKE_CURRENT_BINARY_DIR}/${name}.phb.o")
     add_custom_command(
-        OUTPUT "${output}"
-        COMMAND Phobos::phobosc ${options} -c "${source}" -o "${output}" -MD -MF "${output}.d"
-        DEPENDS "${source}" "${PHOBOS_PREFIX}/bin/phobosc"
+        OUTPUT "${output}" ${headers}
+        COMMAND Phobos::phobosc ${options} --emit=${kind} "${source}" -o "${output}" -MD -MF "${output}.d"
+        DEPENDS "${source}" "${PHOBOS_PREFIX}/bin/phobosc" "${PHOBOS_PREFIX}/lib/libphobosrt.a"
         DEPFILE "${output}.d"
         COMMENT "Compiling kernels of ${name}"
         VERBATIM
     )
-    set_source_files_properties("${output}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
-    set(${object} "${output}" PARENT_SCOPE)
 endfunction()
 
 # The language whose compiler links: kernels have none of their own.
@@ -66,8 +67,24 @@ function(_phobos_link target)
 endfunction()
 
 function(phobos_add_executable name kernel)
-    _phobos_compile("${name}" "${kernel}" object ${ARGN})
+    set(object "${CMAKE_CURRENT_BINARY_DIR}/${name}.phb.o")
+    _phobos_compile("${name}" "${kernel}" obj "${object}" "" ${ARGN})
+    set_source_files_properties("${object}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
     add_executable(${name} "${object}")
     target_link_libraries(${name} PRIVATE Phobos::runtime)
     _phobos_link(${name})
+endfunction()
+
+function(phobos_add_library name kernel)
+    string(MAKE_C_IDENTIFIER "${name}" identifier)
+    if(NOT identifier STREQUAL name)
+        message(FATAL_ERROR "${name}: the name of a library of kernels is part of names in C")
+    endif()
+    set(archive "${CMAKE_CURRENT_BINARY_DIR}/lib${name}.a")
+    set(header "${CMAKE_CURRENT_BINARY_DIR}/${name}.h")
+    _phobos_compile("${name}" "${kernel}" lib "${archive}" "${header}" ${ARGN})
+    add_custom_target(${name}_kernels DEPENDS "${archive}" "${header}")
+    add_library(${name} STATIC IMPORTED GLOBAL)
+    set_target_properties(${name} PROPERTIES IMPORTED_LOCATION "${archive}" INTERFACE_INCLUDE_DIRECTORIES "${CMAKE_CURRENT_BINARY_DIR}")
+    add_dependencies(${name} ${name}_kernels)
 endfunction()

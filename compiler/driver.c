@@ -23,7 +23,8 @@ typedef struct Compilation {
     const char *output; /* NULL: standard output */
     const char *runtime_path;
     bool from_ir;
-    Buffer text; /* what is written, unless it is an executable */
+    IrModule *module;
+    Buffer text; /* what is written, or the object that it is made of */
 } Compilation;
 
 /* ---- messages that have no position ---- */
@@ -70,10 +71,10 @@ static const char *find_runtime(Arena *arena) {
 }
 
 static bool is_text(EmitKind emit) {
-    return emit != EMIT_EXE && emit != EMIT_OBJ;
+    return emit != EMIT_EXE && emit != EMIT_OBJ && emit != EMIT_LIB;
 }
 
-/* As cc: a.out, NAME.o; text goes to standard output. */
+/* As cc: a.out, NAME.o, libNAME.a; text goes to standard output. */
 static const char *output_name(Arena *arena, const Options *options) {
     if (options->output)
         return strcmp(options->output, "-") == 0 ? NULL : options->output;
@@ -83,7 +84,8 @@ static const char *output_name(Arena *arena, const Options *options) {
         return NULL;
     const char *name = strcmp(options->input, "-") == 0 ? "stdin" : base_name(options->input);
     const char *dot = strrchr(name, '.');
-    return arena_printf(arena, "%.*s.o", dot && dot != name ? (int)(dot - name) : (int)strlen(name), name);
+    bool archive = options->emit == EMIT_LIB;
+    return arena_printf(arena, "%s%.*s%s", archive ? "lib" : "", dot && dot != name ? (int)(dot - name) : (int)strlen(name), name, archive ? ".a" : ".o");
 }
 
 static bool same_file(const char *a, const char *b) {
@@ -320,7 +322,9 @@ static bool generate_gpu(Compilation *c, ClusterProgram *program) {
 
 static bool generate(Compilation *c, IrModule *module) {
     const Options *options = c->options;
-    CodegenOptions codegen = {options->optimise, options->levels.items, options->levels.count, {0}, COMPILER, options->jobs};
+    CodegenOptions codegen = {options->optimise, options->levels.items, options->levels.count, {0}, COMPILER, NULL, options->jobs};
+    codegen.symbol = options->emit == EMIT_LIB ? library_symbol(c->context.arena, c->output) : "phb_program";
+    c->module = module;
     make_build_id(c, module, codegen.build_id);
     ClusterProgram *program = split(c, module);
     if (!program || !generate_gpu(c, program))
@@ -405,8 +409,10 @@ static bool write_output(Compilation *c) {
     char *error = NULL;
     if (!c->output)
         return write_stdout(&c->text);
-    bool done = c->options->emit == EMIT_EXE ? link_executable(&c->context, &c->text, c->runtime_path, PHOBOS_LINK_FLAGS, c->output, &error)
-                                             : write_file(c->context.arena, &c->text, c->output, &error);
+    EmitKind emit = c->options->emit;
+    bool done = emit == EMIT_EXE   ? link_executable(&c->context, &c->text, c->runtime_path, PHOBOS_LINK_FLAGS, c->output, &error)
+                : emit == EMIT_LIB ? library_write(c->context.arena, c->module, &c->text, c->runtime_path, c->output, &error)
+                                   : write_file(c->context.arena, &c->text, c->output, &error);
     return done || fail(error);
 }
 
@@ -435,6 +441,8 @@ static bool inputs_fit_options(Compilation *c, int *status) {
     const Options *options = c->options;
     if (c->output && same_file(options->input, c->output))
         return usage_fault(status, "the output is the source");
+    if (options->emit == EMIT_LIB && same_file(options->input, library_header_path(c->context.arena, c->output)))
+        return usage_fault(status, "the header is the source");
     if (options->depfile_path && same_file(options->input, options->depfile_path))
         return usage_fault(status, "the depfile is the source");
     if (!c->from_ir)
@@ -470,7 +478,7 @@ static int print_facts(Arena *arena, const Options *options) {
 int driver_run(Arena *arena, Interner *interner, const Options *options) {
     if (options->show_help || options->show_version || options->show_search_dirs)
         return print_facts(arena, options);
-    Compilation c = {.options = options, .output = output_name(arena, options), .runtime_path = find_runtime(arena)};
+    Compilation c = {.context = {.arena = arena}, .options = options, .output = output_name(arena, options), .runtime_path = find_runtime(arena)};
     char *error = NULL;
     if (!source_read(arena, options->input, &c.source, &error)) {
         fail(error);

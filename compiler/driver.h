@@ -2,6 +2,7 @@
 #ifndef PHOBOS_COMPILER_DRIVER_H
 #define PHOBOS_COMPILER_DRIVER_H
 
+#include "compiler/ir/ir.h"
 #include "compiler/sema/sema.h"
 
 enum { STATUS_DONE = 0, STATUS_WRONG = 1, STATUS_USAGE = 2 };
@@ -94,6 +95,15 @@ bool response_expand(Arena *arena, int argc, char **argv, Arguments *out);
 /* The text of the depfile: each target depends on `input`. */
 void depfile_print(Buffer *buffer, const Options *options, const char *output);
 const char *depfile_name(Arena *arena, const Options *options, const char *output);
+
+/* ---- library.c ---- */
+
+/* The C name of the program table in the archive at `path`: NAME_program for [lib]NAME.a. */
+const char *library_symbol(Arena *arena, const char *path);
+const char *library_header_path(Arena *arena, const char *path); /* NAME.h beside it */
+/* Writes the archive of `object`, which defines library_symbol, and of the runtime, and the header for the kernels of `module`. On failure gives false and a
+ * whole sentence in *error, and leaves nothing behind. */
+bool library_write(Arena *arena, const IrModule *module, const Buffer *object, const char *runtime_path, const char *path, char **error);
 
 /* ---- driver.c ---- */
 

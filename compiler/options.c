@@ -161,8 +161,6 @@ static bool parse_emit(Options *options, const char *value) {
     options->emit = (EmitKind)choice;
     if (options->emit == EMIT_IR_AFTER)
         return usage_error("'--emit=ir-after' needs a pass, such as '--emit=ir-after=%s'", pass_names[0]);
-    if (options->emit == EMIT_LIB)
-        return usage_error("'--emit=%s' is not supported yet", value);
     return true;
 }
 
@@ -408,7 +406,7 @@ static bool check_together(Parser *p) {
         return true;
     if (!options->input)
         return usage_error("no source; 'phobosc --help' lists the options");
-    bool text = options->emit != EMIT_EXE && options->emit != EMIT_OBJ;
+    bool text = options->emit != EMIT_EXE && options->emit != EMIT_OBJ && options->emit != EMIT_LIB;
     if (options->output && strcmp(options->output, "-") == 0 && !text)
         return usage_error("'-o -' is for text, '--emit=%s' is none", emit_names[options->emit]);
     if (options->gpu_none && (options->gpu_auto || options->gpus.count))

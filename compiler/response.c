@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_DEPTH 10           /* of response files that name others */
+#define MAX_DEPTH 10          /* of response files that name others */
 #define MAX_BYTES (16L << 20) /* of one */
 
 typedef struct Expander {

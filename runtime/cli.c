@@ -89,7 +89,7 @@ static int64_t memory_bound(const OptionValue *values) {
     return least;
 }
 
-static RunOptions run_options(const CommandLine *line) {
+RunOptions cli_run_options(const CommandLine *line) {
     const OptionValue *values = line->values;
     return (RunOptions){
         .pods = (int)values[OPTION_PODS].number,
@@ -109,12 +109,15 @@ static RunOptions run_options(const CommandLine *line) {
         .device = values[OPTION_DEVICE].text,
         .mixed = values[OPTION_MIXED].given,
         .simt = {(uint64_t)values[OPTION_SIMT_SEED].number, (int)values[OPTION_SIMT_ELECT].number, values[OPTION_SIMT_WEAK].given},
+        .out = stdout,
+        .errors = stderr,
+        .messages = stderr,
     };
 }
 
 static int serve(Job *job, const CommandLine *line) {
     const OptionValue *values = line->values;
-    RunOptions run = run_options(line);
+    RunOptions run = cli_run_options(line);
     ServeOptions options = {
         .listen = values[OPTION_LISTEN].text,
         .nodes = (int)values[OPTION_NODES].number,
@@ -133,7 +136,7 @@ static int serve(Job *job, const CommandLine *line) {
 
 static int be_pod(const PhbProgram *program, const CommandLine *line) {
     const OptionValue *values = line->values;
-    RunOptions run = run_options(line);
+    RunOptions run = cli_run_options(line);
     PodServeOptions options = {
         .sched = values[OPTION_SCHEDULER].given ? values[OPTION_SCHEDULER].text : getenv("PHOBOS_SCHED"),
         .listen = values[OPTION_LISTEN].text,
@@ -160,7 +163,7 @@ static int with_job(const PhbProgram *program, const CommandLine *line) {
     }
     for (int i = 0; i < job->remarks.count; i++)
         fprintf(stderr, "remark: %s\n", job->remarks.lines[i]);
-    RunOptions options = run_options(line);
+    RunOptions options = cli_run_options(line);
     const OptionValue *values = line->values;
     int code;
     if (values[OPTION_CHECK].given) {

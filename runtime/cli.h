@@ -28,8 +28,15 @@ typedef struct CommandLine {
 /* Reads, and checks every value; all mistakes are reported. Options that mean nothing in the mode that the others choose, and those that are not
  * supported yet, are mistakes too. */
 bool cli_parse(int argc, char **argv, CommandLine *line, ErrorList *errors);
+const char *cli_option_name(OptionId id); /* without the dashes */
 void cli_print_options(FILE *out); /* the part of --help that the table says */
 /* "4096", "512M", "2GiB" (powers of 1024), "2GB" (of 1000): at least 1. */
 bool cli_parse_bytes(const char *text, int64_t *bytes);
+
+
+/* ---- cli.c ---- */
+
+/* How a job runs that runs in this process; messages go to stderr, the summary to stdout. */
+RunOptions cli_run_options(const CommandLine *line);
 
 #endif

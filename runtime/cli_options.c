@@ -248,6 +248,10 @@ bool cli_parse(int argc, char **argv, CommandLine *line, ErrorList *errors) {
     return errors->count == 0;
 }
 
+const char *cli_option_name(OptionId id) {
+    return options[id].name;
+}
+
 void cli_print_options(FILE *out) {
     for (int i = 0; i < OPTION_COUNT; i++) {
         const Option *option = &options[i];

@@ -174,36 +174,49 @@ static void read_sections(JobReader *reader, const PhbKernel *kernel) {
     free(reader->tensors);
 }
 
+/* The job in `text`. The reader knows its path, folder and status. */
+static Job *read_job(JobReader *reader, const PhbProgram *program, const char *text, size_t size) {
+    int errors_before = reader->errors->count;
+    JsonNode *root = json_parse_located(text, size, reader->path, reader->errors);
+    if (root == NULL)
+        return NULL;
+    reader->root = root;
+    Job *job = new_zeroed(1, sizeof *job);
+    reader->job = job;
+    job->program = program;
+    job->path = reader->path;
+    if (expect_kind(reader, root, "the job", JSON_NODE_OBJECT)) {
+        check_sections(reader);
+        const PhbKernel *kernel = choose_kernel(reader, program);
+        if (kernel != NULL)
+            read_sections(reader, kernel);
+    }
+    json_free(root);
+    if (reader->errors->count == errors_before)
+        return job;
+    job_free(job);
+    return NULL;
+}
+
 Job *job_load(const PhbProgram *program, const char *path, ErrorList *errors) {
     JobReader reader = {.path = path, .errors = errors};
-    int errors_before = errors->count;
     size_t size = 0;
     char *text = read_job_file(path, &size, &reader.status, errors);
     if (text == NULL)
         return NULL;
-    JsonNode *root = json_parse_located(text, size, path, errors);
+    const char *slash = strrchr(path, '/');
+    reader.folder = slash == NULL ? format_text(".") : format_text("%.*s", (int)(slash - path + (slash == path)), path);
+    Job *job = read_job(&reader, program, text, size);
+    free(reader.folder);
     free(text);
-    if (root == NULL)
-        return NULL;
-    reader.root = root;
-    Job *job = new_zeroed(1, sizeof *job);
-    reader.job = job;
-    job->program = program;
-    job->path = path;
-    if (expect_kind(&reader, root, "the job", JSON_NODE_OBJECT)) {
-        check_sections(&reader);
-        const PhbKernel *kernel = choose_kernel(&reader, program);
-        const char *slash = strrchr(path, '/');
-        reader.folder = slash == NULL ? format_text(".") : format_text("%.*s", (int)(slash - path + (slash == path)), path);
-        if (kernel != NULL)
-            read_sections(&reader, kernel);
-        free(reader.folder);
-    }
-    json_free(root);
-    if (errors->count == errors_before)
-        return job;
-    job_free(job);
-    return NULL;
+    return job;
+}
+
+Job *job_load_text(const PhbProgram *program, const char *text, const char *folder, ErrorList *errors) {
+    JobReader reader = {.path = "job", .errors = errors, .folder = format_text("%s", folder != NULL ? folder : ".")};
+    Job *job = read_job(&reader, program, text, strlen(text));
+    free(reader.folder);
+    return job;
 }
 
 void job_free(Job *job) {

@@ -47,7 +47,12 @@ typedef struct Local {
 
 static void say(const Local *local, LogLevel level, const char *text) {
     if (local->options->log >= level)
-        fprintf(stderr, "%s\n", text);
+        fprintf(local->options->messages, "%s\n", text);
+}
+
+static bool is_interrupted(const Local *local) {
+    const RunOptions *options = local->options;
+    return atomic_load(&interrupted) || (options->is_cancelled != NULL && options->is_cancelled(options->context));
 }
 
 /* ---- pods ---- */
@@ -158,7 +163,7 @@ static void watch_pods(Local *local, bool stop, Progress *progress) {
         bool all_over = pods_over(local, &broken) == local->started;
         if (all_over)
             return;
-        if (stop || broken || local->no_space || atomic_load(&interrupted))
+        if (stop || broken || local->no_space || is_interrupted(local))
             eventfd_write(local->stop_event, 1);
         progress_update(progress, units_done(local));
         struct pollfd fds[2] = {{.fd = local->over_event, .events = POLLIN}};
@@ -182,7 +187,7 @@ static bool pods_verdict(const Local *local, Error *error) {
             *error = local->pods[p].error;
             return false;
         }
-    return atomic_load(&interrupted) ? error_set(error, "interrupted; the old outputs are untouched") : true;
+    return is_interrupted(local) ? error_set(error, "interrupted; the old outputs are untouched") : true;
 }
 
 static bool run_pods(Local *local, Error *error) {
@@ -190,7 +195,7 @@ static bool run_pods(Local *local, Error *error) {
     local->reserve = task_start(run_reserve, local->job, error);
     bool fine = local->reserve != NULL;
     Progress progress;
-    progress_begin(&progress, local->options->progress, stderr, local->problem->kernel->name, local->problem->units);
+    progress_begin(&progress, local->options->progress, local->options->messages, local->problem->kernel->name, local->problem->units);
     for (; fine && local->started < local->pod_count; local->started++) {
         LocalPod *pod = &local->pods[local->started];
         pod->local = local;
@@ -214,16 +219,17 @@ static bool run_pods(Local *local, Error *error) {
 static void summarise(const Local *local) {
     char class[32];
     class_describe(local->devices.class, local->devices.arch, class);
-    printf("%s: %" PRId64 " tiles in %.3f s on %s", local->problem->kernel->name, local->problem->units, local->seconds, class);
+    FILE *out = local->options->out;
+    fprintf(out, "%s: %" PRId64 " tiles in %.3f s on %s", local->problem->kernel->name, local->problem->units, local->seconds, class);
     if (local->options->plan.autotune != AUTOTUNE_NONE)
-        printf(" (predicted %.3f s)", local->predicted);
+        fprintf(out, " (predicted %.3f s)", local->predicted);
     for (int p = 0; p < local->pod_count; p++)
-        printf("%s pod %d computed %lld", p == 0 ? ";" : ",", p, (long long)atomic_load(&local->pods[p].done));
-    putchar('\n');
+        fprintf(out, "%s pod %d computed %lld", p == 0 ? ";" : ",", p, (long long)atomic_load(&local->pods[p].done));
+    putc('\n', out);
 }
 
-static int fail(int exit_code, const Error *error) {
-    fprintf(stderr, "error: %s\n", error->text);
+static int fail(const RunOptions *options, int exit_code, const Error *error) {
+    fprintf(options->errors, "error: %s\n", error->text);
     return exit_code;
 }
 
@@ -244,7 +250,7 @@ static bool tune(Local *local, const PlanOptions *plan, Error *error) {
     if (!job_tune(local->job, &machine, plan, &model, &tuned, error))
         return false;
     local->predicted = tuned.seconds;
-    fprintf(stderr, "%s\n", tuned.text);
+    fprintf(local->options->messages, "%s\n", tuned.text);
     free(tuned.text);
     return true;
 }
@@ -260,7 +266,7 @@ static bool make_plan(Local *local, int *exit_code, Error *error) {
     *exit_code = EXIT_USAGE;
     if (plan.autotune != AUTOTUNE_NONE && !tune(local, &plan, error))
         return false;
-    if (plan.leaf == LEAF_MEASURE && !leaf_measure(local->job, &local->devices.items[0], local->threads, local->options->log, error))
+    if (plan.leaf == LEAF_MEASURE && !leaf_measure(local->job, &local->devices.items[0], local->threads, local->options->log, local->options->messages, error))
         return false;
     local->problem = problem_bind(local->job, plan.leaf, error);
     if (local->problem == NULL)
@@ -315,11 +321,11 @@ static int run_job(Local *local) {
     Error error;
     int exit_code;
     if (!make_plan(local, &exit_code, &error))
-        return fail(exit_code, &error);
+        return fail(options, exit_code, &error);
     if (!open_events(local, &error) || !outputs_stage(local->job, options->keep_staging, &error) ||
         (options->selfcheck && !selfcheck(local->job, options, local->plan->memory, run_variation, local, &error)) || !run_pods(local, &error) ||
         !outputs_publish(local->job, &error))
-        return fail(EXIT_FAILED, &error);
+        return fail(options, EXIT_FAILED, &error);
     summarise(local);
     return EXIT_DONE;
 }
@@ -328,7 +334,7 @@ int local_run(Job *job, const RunOptions *options) {
     DeviceSet devices;
     Error error;
     if (!device_select(options->device, job->kernel, options->mixed, &devices, &error))
-        return fail(EXIT_FAILED, &error);
+        return fail(options, EXIT_FAILED, &error);
     job->device = devices.class;
     device_bar(&devices, job);
     Local local;

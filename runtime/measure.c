@@ -297,6 +297,7 @@ typedef struct Measuring {
     int threads;
     LogLevel log;
     char **first; /* what the first leaf stores */
+    FILE *messages;
     char *key;
     int measured;
 } Measuring;
@@ -344,7 +345,7 @@ static double measure_leaf(Measuring *m, int leaf) {
         char **results = ran ? copy_results(&trial) : NULL;
         bool right = ran && !trial.failed && (m->first == NULL || same_results(trial.problem, m->first, results, &why));
         if (ran && !trial.failed && !right)
-            fprintf(stderr, "warning: kernel '%s': the leaf %s computes something else on %s: %s; it is not used\n", m->job->kernel->name, name,
+            fprintf(m->messages, "warning: kernel '%s': the leaf %s computes something else on %s: %s; it is not used\n", m->job->kernel->name, name,
                 device_name(m->device), why.text);
         if (right && !time_unit(&trial, &seconds))
             seconds = -1;
@@ -355,7 +356,7 @@ static double measure_leaf(Measuring *m, int leaf) {
         free_results(results, trial.problem->operand_count);
     }
     if (trial.error.text[0] != '\0' && m->log >= LOG_INFO)
-        fprintf(stderr, "leaf %s cannot be measured: %s\n", name, trial.error.text);
+        fprintf(m->messages, "leaf %s cannot be measured: %s\n", name, trial.error.text);
     trial_close(&trial);
     return seconds;
 }
@@ -394,7 +395,7 @@ static int fastest(Measuring *m, const bool *legal, const bool *barred) {
         m->measured++;
         describe_leaf(m->job->kernel, v, name, sizeof name);
         if (m->log >= LOG_INFO)
-            fprintf(stderr, "leaf %s: %.6f s a super-tile\n", name, seconds);
+            fprintf(m->messages, "leaf %s: %.6f s a super-tile\n", name, seconds);
         if (best < 0 || seconds < least) {
             best = v;
             least = seconds;
@@ -407,12 +408,12 @@ static void say_choice(const Measuring *m, int leaf) {
     char name[256];
     describe_leaf(m->job->kernel, leaf, name, sizeof name);
     if (m->measured > 0)
-        fprintf(stderr, "%s: leaf %s, the fastest of %d on %s\n", m->job->kernel->name, name, m->measured, device_name(m->device));
+        fprintf(m->messages, "%s: leaf %s, the fastest of %d on %s\n", m->job->kernel->name, name, m->measured, device_name(m->device));
     else
-        fprintf(stderr, "%s: leaf %s, as measured before on %s\n", m->job->kernel->name, name, device_name(m->device));
+        fprintf(m->messages, "%s: leaf %s, as measured before on %s\n", m->job->kernel->name, name, device_name(m->device));
 }
 
-bool leaf_measure(Job *job, const DeviceChoice *device, int threads, LogLevel log, Error *error) {
+bool leaf_measure(Job *job, const DeviceChoice *device, int threads, LogLevel log, FILE *messages, Error *error) {
     int count = job->kernel->variant_count, legal_count = 0, first = -1;
     bool *barred = new_zeroed((size_t)count, sizeof *barred), *legal = new_zeroed((size_t)count, sizeof *legal);
     if (job->barred == NULL)
@@ -424,7 +425,7 @@ bool leaf_measure(Job *job, const DeviceChoice *device, int threads, LogLevel lo
         first = legal[v] ? v : first;
     }
     memcpy(job->barred, barred, (size_t)count);
-    Measuring m = {.job = job, .device = device, .threads = threads, .log = log};
+    Measuring m = {.job = job, .device = device, .threads = threads, .log = log, .messages = messages};
     int best = first;
     bool fine = true;
     if (legal_count > 1) { /* with none, binding the job says why */
@@ -436,7 +437,7 @@ bool leaf_measure(Job *job, const DeviceChoice *device, int threads, LogLevel lo
                                 device_name(device));
         Error why;
         if (fine && m.measured > 0 && m.key != NULL && !leaf_cache_keep(m.key, best, &why) && log >= LOG_INFO)
-            fprintf(stderr, "what was measured is not kept: %s\n", why.text);
+            fprintf(messages, "what was measured is not kept: %s\n", why.text);
         if (fine)
             say_choice(&m, best);
     }

@@ -7,7 +7,7 @@
 /* Runs each leaf that the job admits on the job's first unit: on copies of its tiles, with outputs that hold no number before. One that differs from the
  * first by more than rounding is dropped, and a warning says so; the fastest stays, the others are barred from the job. What was found is kept in the user's
  * cache folder, by build, device and extents. False with the reason where no leaf can be run. */
-bool leaf_measure(Job *job, const DeviceChoice *device, int threads, LogLevel log, Error *error);
+bool leaf_measure(Job *job, const DeviceChoice *device, int threads, LogLevel log, FILE *messages, Error *error);
 
 /* ---- leaf_cache.c: the leaf that was fastest, in $XDG_CACHE_HOME/phobos or ~/.cache/phobos ---- */
 

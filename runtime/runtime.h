@@ -187,7 +187,7 @@ void class_describe(DeviceClass class, int arch, char text[32]);
 typedef struct Job {
     const PhbProgram *program;
     const PhbKernel *kernel;
-    const char *path;     /* of job.json, as given */
+    const char *path;     /* of job.json, as given; "job" where it was no file */
     int64_t *dims;        /* as kernel->dims: symbolic dims at their whole extents; search dims at their @cluster value (else 0) */
     uint64_t *scalars;    /* as kernel->scalars: bits, zero-extended */
     TensorFile *tensors;  /* as kernel->tensors */
@@ -202,6 +202,8 @@ typedef struct Job {
 /* Reads and checks everything that needs no pod; opens the inputs; writes nothing. On failure NULL, with every error found in `errors`, each as
  * "FILE:LINE:COLUMN: text" where it has a position in the job file. */
 Job *job_load(const PhbProgram *program, const char *path, ErrorList *errors);
+/* The same for a job that is no file; relative paths start from `folder`, NULL: the current one. */
+Job *job_load_text(const PhbProgram *program, const char *text, const char *folder, ErrorList *errors);
 void job_free(Job *job); /* closes the tensors, discarding what was not published */
 bool job_dim_is_free(const Job *job, int dim); /* a @cluster value that the job leaves open */
 void job_print_template(const PhbProgram *program, FILE *out); /* --job-template */
@@ -255,9 +257,12 @@ typedef struct RunOptions {
     const char *device; /* the value of --device, or NULL */
     bool mixed;         /* devices of several classes may work on the job */
     SimtOptions simt;
+    FILE *out, *errors, *messages;      /* the summary; why it failed; what else there is to say */
+    int (*is_cancelled)(void *context); /* asked from the calling thread: not 0 ends the job; NULL: never. `interrupted` does as well */
+    void *context;
 } RunOptions;
 
-int local_run(Job *job, const RunOptions *options); /* an exit code; messages on stderr */
+int local_run(Job *job, const RunOptions *options); /* an exit code */
 
 /* --plan: what would run on `nodes` nodes. Takes the best @cluster values into the job where the options ask for them. */
 typedef enum PlanFormat { PLAN_TEXT, PLAN_JSON, PLAN_DOT } PlanFormat;

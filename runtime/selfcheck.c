@@ -121,7 +121,7 @@ static bool run_all(Check *check, SelfcheckRun *run, void *context, int *plans, 
             return false;
         ++*plans;
         if (check->options->log >= LOG_INFO)
-            fprintf(stderr, "selfcheck: %s: fine\n", check->now);
+            fprintf(check->options->messages, "selfcheck: %s: fine\n", check->now);
     }
     return true;
 }
@@ -148,7 +148,7 @@ bool selfcheck(Job *job, const RunOptions *options, int64_t memory, SelfcheckRun
     int plans;
     bool fine = fix_leaf(&check, error) && run_all(&check, run, context, &plans, error);
     if (fine)
-        fprintf(stderr, "selfcheck: %d plans, the same bits\n", plans);
+        fprintf(options->messages, "selfcheck: %d plans, the same bits\n", plans);
     memcpy(job->dims, check.dims, dims * sizeof *check.dims);
     for (int t = 0; t < job->kernel->tensor_count; t++)
         free(check.hashes[t]);

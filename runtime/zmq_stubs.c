@@ -1,5 +1,6 @@
 /* Closes the link of a static libzmq that was built with transports and a mechanism we never name: PGM, NORM, GSSAPI (Debian builds it so). Endpoints
  * are checked before libzmq sees them, so all but pgm_init and pgm_shutdown, which every context calls, are unreachable. */
+#include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -99,4 +100,17 @@ size_t strlcpy(char *restrict to, const char *restrict from, size_t size) {
         to[count] = '\0';
     }
     return length;
+}
+
+/* What the build renames libc's data to in Debian's archives (cmake/MergeRuntime.cmake). 0: there may always be several threads. */
+extern FILE *own_stderr, *own_stdin;
+extern const struct in6_addr own_in6addr_any;
+extern const char own_single_threaded;
+FILE *own_stderr, *own_stdin;
+const struct in6_addr own_in6addr_any = IN6ADDR_ANY_INIT;
+const char own_single_threaded = 0;
+
+__attribute__((constructor)) static void find_streams(void) {
+    own_stderr = stderr;
+    own_stdin = stdin;
 }

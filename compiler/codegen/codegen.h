@@ -11,6 +11,7 @@ typedef struct CodegenOptions {
     int level_count;
     uint8_t build_id[16];
     const char *compiler; /* "phobosc VERSION" */
+    const char *symbol;   /* the program table's name */
     int jobs;             /* threads at most; the output does not depend on it */
 } CodegenOptions;
 
@@ -42,6 +43,11 @@ void codegen_print_ptx(Context *context, Buffer *buffer, const ClusterProgram *p
 
 /* One relocatable ELF object of several for x86-64. Hidden symbols are resolved among them and become local; no two may define one name. */
 void merge_objects(Arena *arena, const Buffer *const *objects, int count, Buffer *merged);
+
+/* ---- archive.c ---- */
+
+/* A static archive of `object`, which defines `symbol`, and of the archive `runtime` without its main(). False: `runtime` is no archive. */
+bool archive_print(Arena *arena, const Buffer *object, const char *symbol, const Buffer *runtime, Buffer *out);
 
 /* ---- output.c: files under construction ----
  *

@@ -146,7 +146,7 @@ typedef struct LeafCode {
 
 const char *simulator_name(Context *context, const ClusterKernel *kernel, int variant, int stage); /* of a PhbSimtRun, of a GPU variant */
 
-/* Writes `phb_program`. code[k][v] is kernel k's variant v. */
+/* Writes the program table, options->symbol. code[k][v] is kernel k's variant v. */
 void emit_program_table(Emitter *e, const ClusterProgram *program, const CodegenOptions *options, LeafCode *const *code);
 
 /* The index that PhbKernel.dims has for a dim: symbolic dims first, then search dims. Aborts when there is none. */

@@ -360,7 +360,7 @@ void emit_program_table(Emitter *e, const ClusterProgram *program, const Codegen
     LLVMValueRef id = LLVMConstStringInContext2(e->llvm, (const char *)options->build_id, sizeof options->build_id, true);
     LLVMValueRef value = RECORD(e, PhbProgram, int32(e, PHB_ABI_VERSION), id, string(e, program->file), string(e, options->compiler),
         array(e, &kernels), int32(e, kernels.count));
-    LLVMValueRef global = LLVMAddGlobal(e->module, LLVMTypeOf(value), "phb_program");
+    LLVMValueRef global = LLVMAddGlobal(e->module, LLVMTypeOf(value), options->symbol);
     LLVMSetInitializer(global, value);
     LLVMSetGlobalConstant(global, true);
 }

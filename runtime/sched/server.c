@@ -244,7 +244,7 @@ static bool measure(Server *server, DeviceClass class, Error *error) {
     if (server->options->plan.leaf != LEAF_MEASURE || !device_select(names[class], server->job->kernel, false, &set, error) || set.class != class)
         return true; /* not here: the model chooses */
     device_bar(&set, server->job);
-    return leaf_measure(server->job, &set.items[0], machine_processors(), server->options->log, error);
+    return leaf_measure(server->job, &set.items[0], machine_processors(), server->options->log, stderr, error);
 }
 
 /* The leaf of each class of devices that pods may have. What super-tiles there are is the same for all. */

@@ -31,7 +31,7 @@ runs() {
     mkdir -p "$work/job"
     cp "$work/samples/add/job.json" "$work/job"
     "$oracle" make "$work/job/job.json"
-    "$1" "$work/job/job.json" --progress=none || fail "$1 does not run"
+    "$1" "$work/job/job.json" || fail "$1 does not run"
     "$oracle" check "$work/job/job.json" || fail "$1: wrong"
 }
 
@@ -58,6 +58,7 @@ builds() {
 }
 
 builds cmake "$work/cmake/add" sh -c "cmake -S '$examples/cmake' -B '$work/cmake' -G Ninja -DCMAKE_PREFIX_PATH='$prefix' && cmake --build '$work/cmake'"
+runs "$work/cmake/embedded"
 builds "cmake with make" "$work/cmake_make/add" \
     sh -c "cmake -S '$examples/cmake' -B '$work/cmake_make' -G 'Unix Makefiles' -DCMAKE_PREFIX_PATH='$prefix' && cmake --build '$work/cmake_make'"
 builds make "$examples/make/add" make -C "$examples/make" "PHOBOSC=$prefix/bin/phobosc"

@@ -45,7 +45,7 @@ expect 2 "unknown option '--emti=ir'; did you mean '--emit'?" --emti=ir add.phb
 expect 2 "unknown value 'asmm' for '--emit'; did you mean 'asm'?" --emit=asmm add.phb
 expect 2 "'--emit' needs a value: KIND" add.phb --emit
 expect 2 "'--emit' needs a value: KIND" add.phb --emit=
-expect 2 "'--emit=lib' is not supported yet" --emit=lib add.phb
+expect 2 "'-o -' is for text, '--emit=lib' is none" --emit=lib add.phb -o -
 expect 2 "'--emit=ptx' needs a GPU target" --gpu=none --emit ptx add.phb
 expect 2 "did you mean 'fold'?" --emit=ir-after=fodl add.phb
 expect 2 "needs a pass" --emit=ir-after add.phb

@@ -36,6 +36,9 @@ START_TEST(splits_pods_and_memory_change_no_bit) {
                 .threads = 1 + (int)random_below(&state, 2),
                 .plan = {.memory = random_below(&state, 2) ? least + random_below(&state, 4 * least) : least, .placement = random_below(&state, 2)},
                 .progress = PROGRESS_NONE,
+                .out = stdout,
+                .errors = stderr,
+                .messages = stderr,
             };
             ck_assert_int_eq(local_run(&program->job, &options), EXIT_DONE);
             const char *wrong = random_program_wrong(program);
@@ -54,7 +57,14 @@ START_TEST(selfcheck_compares_plans) {
     int found = 0;
     for (int round = 0; round < 12; round++) {
         RandomProgram *program = random_program_new(random_next(&state), true);
-        RunOptions options = {.pods = 2, .threads = 1, .progress = PROGRESS_NONE, .selfcheck = true, .plan = {.memory = 1 << 24}};
+        RunOptions options = {.pods = 2,
+            .threads = 1,
+            .progress = PROGRESS_NONE,
+            .selfcheck = true,
+            .plan = {.memory = 1 << 24},
+            .out = stdout,
+            .errors = stderr,
+            .messages = stderr};
         ck_assert_int_eq(local_run(&program->job, &options), EXIT_DONE);
         ck_assert_ptr_null(random_program_wrong(program));
         random_program_rewind(program);
