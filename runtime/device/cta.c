@@ -116,6 +116,8 @@ static void thread_main(void *context) {
     CtaThread *thread = context;
     CtaRunner *runner = thread->cta->runner;
     runner->run(runner->launch, &thread->code);
+    if (runner->setup.ends != NULL)
+        runner->setup.ends(thread);
     if (thread->arrives != thread->waits)
         thread_trap(
             thread, thread->arrive_site, "thread %d of CTA %d ends without a cluster_wait for this", (int)thread->code.thread, thread->cta->rank);

@@ -74,7 +74,8 @@ typedef struct CtaSetup {
     bool shuffle;              /* an order of threads drawn from `seed`; else the ascending one */
     uint64_t seed;
     ElectedLane elect;
-    void *context; /* the simulator's memory */
+    void *context;                   /* the simulator's memory */
+    void (*ends)(CtaThread *thread); /* a thread's code has returned; NULL: nothing is to be done */
 } CtaSetup;
 
 typedef enum Pick { PICK_OLDEST, PICK_NEWEST, PICK_ANY, PICK_MIXED } Pick;

@@ -13,6 +13,7 @@ typedef struct Stamp {
     uint16_t thread;            /* of the cluster */
     bool atomic;
     bool pending; /* its thread had arrived and not waited yet */
+    bool copy;    /* a write under way: its thread has not waited for the copy */
 } Stamp;
 
 enum { CELL_READS = 3 };
@@ -36,6 +37,28 @@ typedef struct SimtTensor {
     size_t cell_bytes;
 } SimtTensor;
 
+/* A copy to shared memory that its thread has not waited for. */
+typedef struct SimtCopy {
+    char *to;
+    const char *from;
+    int bytes, valid, tensor, group;
+    uint64_t site;
+    uint8_t data[16]; /* the source as it was */
+} SimtCopy;
+
+enum { MMA_REGISTERS = 6, MMA_MOST_ELEMENTS = 4 };
+
+/* What a thread has beyond CtaThread. */
+typedef struct SimtLane {
+    float factors[2][MMA_REGISTERS * MMA_MOST_ELEMENTS]; /* of its latest matrix instructions, in turn, for the other lanes to read */
+    int turn;
+    int groups; /* of copies, committed so far: the number of the one that is open */
+    SimtCopy *copies;
+    int copy_count, copy_capacity;
+} SimtLane;
+
+enum { SIMT_SHARED = -1 }; /* where hooks have the number of a tensor */
+
 typedef struct SimtMemory {
     bool weak; /* races do not trap: a read that is not ordered after a write gets what was there before */
     const PhbKernel *kernel;
@@ -48,17 +71,29 @@ typedef struct SimtMemory {
     uint8_t *granules; /* size of the elements in each 8 bytes: 0 none, 255 mixed */
     uint32_t cluster;  /* the number of the one that runs */
     uint32_t launch;   /* of the first cluster of this launch */
+    SimtLane *lanes;   /* as CtaRunner.thread */
+    int lane_count;
 } SimtMemory;
 
 bool simt_memory_open(
     SimtMemory *memory, const PhbKernel *kernel, int64_t shared_bytes, int ctas, bool weak, Error *error); /* shared_bytes: the most of any stage */
 void simt_memory_close(SimtMemory *memory);
-bool simt_memory_begin_launch(SimtMemory *memory, const PhbStage *stage, const PhbLaunch *launch, int64_t shared_bytes, Error *error);
+bool simt_memory_begin_launch(
+    SimtMemory *memory, const PhbStage *stage, const PhbLaunch *launch, int64_t shared_bytes, int threads, Error *error); /* threads: of a cluster */
 void simt_memory_begin_cluster(SimtMemory *memory);
 
 /* ---- simt_race.c ---- */
 
-typedef enum Access { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC } Access;
+typedef enum Access {
+    ACCESS_READ,
+    ACCESS_WRITE,
+    ACCESS_ATOMIC,
+    ACCESS_COPY, /* will be written by a copy that begins */
+    ACCESS_LAND  /* is, as the copy ends */
+} Access;
+
+/* Checks an access to an element of a tensor or to one of shared memory, and gives its value before. */
+uint64_t simt_access(CtaThread *thread, char *address, int bytes, Access access, int tensor, uint64_t site);
 
 /* Where an access lies, for messages. */
 typedef struct Place {
@@ -75,5 +110,12 @@ typedef struct Place {
 bool cell_access(Cell *cell, CtaThread *thread, Access access, uint64_t site, const Place *place, uint64_t bits);
 char *place_text(const Place *place);                /* "'c'[3, 5]", "shared memory of CTA 1 at byte 64" */
 char *value_text(const Place *place, uint64_t bits); /* "1.5", "0x3fc00000" */
+
+/* ---- simt_copy.c ---- */
+
+bool simt_lanes_open(SimtMemory *memory, int count);
+void simt_lanes_close(SimtMemory *memory);
+void simt_lanes_begin(SimtMemory *memory); /* a cluster */
+void simt_thread_ends(CtaThread *thread);  /* traps where it has not waited for its copies */
 
 #endif

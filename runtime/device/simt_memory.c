@@ -42,6 +42,7 @@ void simt_memory_close(SimtMemory *memory) {
             munmap(memory->tensors[t].cells, memory->tensors[t].cell_bytes);
     if (memory->shared_cells != NULL)
         munmap(memory->shared_cells, (size_t)memory->all_bytes * sizeof(Cell));
+    simt_lanes_close(memory);
     free(memory->tensors);
     free(memory->granules);
     free(memory->shared);
@@ -73,7 +74,9 @@ static void view_tensor(SimtTensor *tensor, const PhbKernel *kernel, int index, 
     tensor->columns = argument->extent[tensor->rank - 1];
 }
 
-bool simt_memory_begin_launch(SimtMemory *memory, const PhbStage *stage, const PhbLaunch *launch, int64_t shared_bytes, Error *error) {
+bool simt_memory_begin_launch(SimtMemory *memory, const PhbStage *stage, const PhbLaunch *launch, int64_t shared_bytes, int threads, Error *error) {
+    if (!simt_lanes_open(memory, threads))
+        return error_set(error, "out of memory: the simulator needs a place for each of %d threads", threads);
     memory->shared_bytes = shared_bytes;
     memory->shared_step = runner_shared_step(shared_bytes);
     memory->launch = memory->cluster + 1;
@@ -90,6 +93,7 @@ bool simt_memory_begin_launch(SimtMemory *memory, const PhbStage *stage, const P
 void simt_memory_begin_cluster(SimtMemory *memory) {
     size_t bytes = (size_t)memory->all_bytes;
     memory->cluster++;
+    simt_lanes_begin(memory);
     memset(memory->granules, 0, bytes / GRANULE_BYTES);
     memset(memory->shared, POISON, bytes);
 }
@@ -102,7 +106,7 @@ static uint64_t read_bits(const void *address, int bytes) {
     return bits;
 }
 
-static const char *const verbs[] = {"reads", "writes", "changes"};
+static const char *const verbs[] = {"reads", "writes", "changes", "copies to", "copies to"};
 
 static Place find_element(SimtMemory *memory, CtaThread *thread, const char *address, int bytes, Access access, int index, uint64_t site) {
     SimtTensor *tensor = &memory->tensors[index];
@@ -162,7 +166,7 @@ static uint64_t access_shared(SimtMemory *memory, CtaThread *thread, char *addre
     int cells = open_granule(memory, offset, bytes);
     for (int c = 0; c < cells; c++) {
         Cell *cell = &memory->shared_cells[offset + c];
-        if (access != ACCESS_WRITE && cell->write.cluster != memory->cluster) {
+        if ((access == ACCESS_READ || access == ACCESS_ATOMIC) && cell->write.cluster != memory->cluster) {
             char *where = place_text(&place);
             char *text = format_text("thread %d of CTA %d reads %s, which nobody has written", (int)thread->code.thread, thread->cta->rank, where);
             free(where);
@@ -175,8 +179,7 @@ static uint64_t access_shared(SimtMemory *memory, CtaThread *thread, char *addre
     return bits;
 }
 
-static uint64_t access_memory(PhbSimtThread *code, char *address, int bytes, Access access, int tensor, uint64_t site) {
-    CtaThread *thread = (CtaThread *)code;
+uint64_t simt_access(CtaThread *thread, char *address, int bytes, Access access, int tensor, uint64_t site) {
     SimtMemory *memory = thread->cta->runner->setup.context;
     if (tensor < 0)
         return access_shared(memory, thread, address, bytes, access, site);
@@ -187,11 +190,11 @@ static uint64_t access_memory(PhbSimtThread *code, char *address, int bytes, Acc
 }
 
 uint64_t phb_simt_load(PhbSimtThread *thread, const void *address, int32_t bytes, int32_t tensor, uint64_t site) {
-    return access_memory(thread, (char *)(uintptr_t)address, bytes, ACCESS_READ, tensor, site);
+    return simt_access((CtaThread *)thread, (char *)(uintptr_t)address, bytes, ACCESS_READ, tensor, site);
 }
 
 void phb_simt_store(PhbSimtThread *thread, void *address, uint64_t value, int32_t bytes, int32_t tensor, uint64_t site) {
-    access_memory(thread, address, bytes, ACCESS_WRITE, tensor, site);
+    simt_access((CtaThread *)thread, address, bytes, ACCESS_WRITE, tensor, site);
     memcpy(address, &value, (size_t)bytes);
 }
 
@@ -201,5 +204,5 @@ void phb_simt_outside(PhbSimtThread *code, uint64_t site) {
 }
 
 void phb_simt_atomic(PhbSimtThread *thread, void *address, int32_t bytes, int32_t tensor, uint64_t site) {
-    access_memory(thread, address, bytes, ACCESS_ATOMIC, tensor, site);
+    simt_access((CtaThread *)thread, address, bytes, ACCESS_ATOMIC, tensor, site);
 }

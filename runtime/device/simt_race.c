@@ -15,7 +15,7 @@ static int rank_of(const CtaRunner *runner, const Stamp *stamp) {
 
 static bool is_ordered(const Stamp *stamp, const CtaThread *thread, uint32_t cluster) {
     const CtaRunner *runner = thread->cta->runner;
-    if (stamp->cluster != cluster)
+    if (stamp->cluster != cluster || stamp->copy)
         return false;
     if (stamp->thread == (uint16_t)(thread - runner->thread))
         return true;
@@ -81,6 +81,8 @@ static char *reason_text(const Stamp *other, const CtaThread *thread, uint32_t c
     const CtaRunner *runner = thread->cta->runner;
     if (other->cluster != cluster)
         return format_text("nothing orders CTAs of a launch%s", runner->ctas > 1 ? " that are not of one cluster" : "");
+    if (other->copy)
+        return format_text("it has not waited for that copy");
     if (rank_of(runner, other) == thread->cta->rank)
         return format_text("no barrier is between them");
     if (other->arrives < thread->waits)
@@ -99,13 +101,14 @@ static char *thread_text(const CtaRunner *runner, const Stamp *stamp, uint32_t c
 
 _Noreturn static void report_race(
     CtaThread *thread, Access access, uint64_t site, const Stamp *other, bool other_reads, const Place *place, uint64_t bits) {
-    static const char *const verbs[] = {"reads", "writes", "changes atomically"};
+    static const char *const verbs[] = {"reads", "writes", "changes atomically", "copies to", "copies to"};
     uint32_t cluster = place->memory->cluster;
     char *where = place_text(place), *what = value_text(place, bits), *who = thread_text(thread->cta->runner, other, cluster);
     char *why = reason_text(other, thread, cluster);
     char *text = format_text("race on %s, which holds %s: thread %d of CTA %d %s it, %s %s it at %d:%d, and %s", where, what,
         (int)thread->code.thread, thread->cta->rank, verbs[access], who,
         other->atomic ? "changed"
+        : other->copy ? "copies to"
         : other_reads ? "read"
                       : "wrote",
         site_line(other->site), site_column(other->site), why);
@@ -146,12 +149,15 @@ static void note_read(Cell *cell, const Stamp *stamp, const CtaRunner *runner) {
 
 bool cell_access(Cell *cell, CtaThread *thread, Access access, uint64_t site, const Place *place, uint64_t bits) {
     const CtaRunner *runner = thread->cta->runner;
+    if (access == ACCESS_LAND)
+        cell->write.copy = false;
     Stamp stamp = {.site = site,
         .cluster = place->memory->cluster,
         .barriers = thread->cta->barriers,
         .arrives = thread->arrives,
         .thread = (uint16_t)(thread - runner->thread),
         .atomic = access == ACCESS_ATOMIC,
+        .copy = access == ACCESS_COPY,
         .pending = thread->arrives != thread->waits};
     bool hidden = races(&cell->write, false, thread, access, site, place, bits);
     for (int r = 0; r < CELL_READS; r++)
@@ -162,7 +168,7 @@ bool cell_access(Cell *cell, CtaThread *thread, Access access, uint64_t site, co
     }
     if (!hidden)
         cell->stale = bits;
-    if (access == ACCESS_WRITE)
+    if (access != ACCESS_ATOMIC)
         memset(cell->reads, 0, sizeof cell->reads);
     else if (cell->write.atomic && is_of_launch(&cell->write, place))
         note_read(cell, &cell->write, runner);

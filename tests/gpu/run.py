@@ -82,7 +82,7 @@ class Sample:
         if done.returncode:
             raise Wrong(f"{autotune or 'model'} {' '.join(options)}: exit {done.returncode}: {done.stderr.strip()[-400:]}")
         try:
-            execute(self.oracle, "check", path)
+            execute(self.oracle, "check", path, "--tensor-cores")
         except Wrong as wrong:
             raise Wrong(f"{autotune or 'model'} {' '.join(options)}: {wrong}") from None
         return True
@@ -151,7 +151,7 @@ def pods_case(devices, expect, words):
             if done.returncode != expect or any(word not in said for word in words):
                 raise Wrong(f"exit {done.returncode}: {said[-600:]}")
             if expect == 0:
-                execute(sample.oracle, "check", path)
+                execute(sample.oracle, "check", path, "--tensor-cores")
 
     return f"pods on {', '.join(devices)}", case
 
@@ -185,7 +185,7 @@ def sanitizer_case(name, job, tool):
                 raise NotRun("the device does not take it")
             if done.returncode:
                 raise Wrong(f"exit {done.returncode}: {(done.stdout + done.stderr)[-1200:]}")
-            execute(sample.oracle, "check", path)
+            execute(sample.oracle, "check", path, "--tensor-cores")
 
     return f"{tool} {name} {job.stem}", case
 

@@ -31,6 +31,7 @@ struct Oracle {
     Tensor tensors[MAX_TENSORS];
     int tensor_count;
     bool making; /* else checking */
+    bool tensor_cores;
 };
 
 static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -322,19 +323,23 @@ OracleResult oracle_update(
     return (OracleResult){tensor->value, tensor->bound};
 }
 
+bool oracle_tensor_cores(const Oracle *oracle) {
+    return oracle->tensor_cores;
+}
+
 void oracle_expect(const Oracle *oracle, const char *what, double expected, double found, double bound) {
     if (!(fabs(found - expected) <= bound))
         fail("%s: %s: the oracle has %.17g, known is %.17g", oracle->job_path, what, found, expected);
 }
 
 int main(int argc, char **argv) {
-    bool making = argc == 3 && strcmp(argv[1], "make") == 0;
-    if (!making && !(argc == 3 && strcmp(argv[1], "check") == 0)) {
-        fprintf(stderr, "usage: %s make|check JOB.json\n", argv[0]);
+    bool making = argc == 3 && strcmp(argv[1], "make") == 0, tensor_cores = argc == 4 && strcmp(argv[3], "--tensor-cores") == 0;
+    if (!making && !((argc == 3 || tensor_cores) && strcmp(argv[1], "check") == 0)) {
+        fprintf(stderr, "usage: %s make|check JOB.json [--tensor-cores]\n", argv[0]);
         return 2;
     }
     json_error_t error;
-    Oracle oracle = {.job_path = argv[2], .making = making, .job = json_load_file(argv[2], 0, &error)};
+    Oracle oracle = {.job_path = argv[2], .making = making, .tensor_cores = tensor_cores, .job = json_load_file(argv[2], 0, &error)};
     if (!oracle.job)
         fail("%s:%d: %s", argv[2], error.line, error.text);
     oracle_run(&oracle);

@@ -1,10 +1,13 @@
 /* A test oracle: a plain C program that knows what a job is to compute. oracle.c has main(): `oracle make JOB.json` writes the inputs that the job
- * has, `oracle check JOB.json` makes the same data again, computes, and compares every output. It shares no code with the runtime. Everything ends
+ * has, `oracle check JOB.json` makes the same data again, computes, and compares every output; with --tensor-cores after that, what matrix
+ * instructions may have summed up may be off as far as the language allows. It shares no code with the runtime. Everything ends
  * the process with a message on failure. */
 #ifndef PHOBOS_TESTS_ORACLE_H
 #define PHOBOS_TESTS_ORACLE_H
 
 #include "tests/tools/element.h"
+
+#include <stdbool.h>
 
 typedef struct Oracle Oracle;
 
@@ -12,6 +15,7 @@ typedef struct Oracle Oracle;
 const char *oracle_kernel(const Oracle *oracle); /* "" where the job names none */
 int64_t oracle_dim(const Oracle *oracle, const char *name);
 double oracle_scalar(const Oracle *oracle, const char *name);
+bool oracle_tensor_cores(const Oracle *oracle);
 
 /* Bits: elements of a tensor in row-major order, compared bit by bit (any NaN equals any NaN); freed by main. An input is random: floats of many
  * magnitudes, zeros, infinities, NaN and subnormals among them. An output starts as zeros where the job has no such file yet, and is the oracle's to

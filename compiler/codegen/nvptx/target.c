@@ -217,7 +217,8 @@ static void ldmatrix(Simt *s, LLVMValueRef shared, int count, bool transposed, L
 }
 
 static void mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMValueRef a[4], const LLVMValueRef b[2], const LLVMValueRef c[4],
-    LLVMValueRef d[4]) {
+    LLVMValueRef d[4], Span span) {
+    (void)span;
     Emitter *e = s->e;
     bool ints = shape == MMA_I8;
     LLVMTypeRef operand = shape == MMA_F16 ? LLVMVectorType(e->f16, 2) : e->i32, result = ints ? e->i32 : e->f32;

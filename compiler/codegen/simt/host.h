@@ -19,13 +19,25 @@ LLVMValueRef host_call(Emitter *e, HostHook hook, LLVMValueRef *arguments, unsig
 
 LLVMValueRef host_load(Simt *s, const SimtAccess *access);
 void host_store(Simt *s, const SimtAccess *access, LLVMValueRef value);
+LLVMValueRef host_shared(Simt *s, LLVMValueRef address);            /* a pointer, of a SimtAccess.address */
+LLVMValueRef host_tensor_number(Simt *s, const SimtAccess *access); /* as hooks have it */
 LLVMValueRef host_atomic(Simt *s, OpKind kind, PhbDType dtype, const SimtAccess *access, LLVMValueRef compare, LLVMValueRef value);
+
+/* ---- host_matrix.c ---- */
+
+void host_copy_async(Simt *s, LLVMValueRef shared, const SimtAccess *access);
+void host_copy_commit(Simt *s);
+void host_copy_wait(Simt *s, int left, Span span);
+void host_ldmatrix(Simt *s, LLVMValueRef shared, int count, bool transposed, LLVMValueRef results[4], Span span);
+void host_mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMValueRef a[4], const LLVMValueRef b[2], const LLVMValueRef c[4],
+    LLVMValueRef d[4], Span span);
 
 /* ---- host_target.c ---- */
 
 /* What the targets keep of a thread under construction. */
 typedef struct HostThread {
     LLVMValueRef shared; /* of its CTA */
+    LLVMValueRef words;  /* on its stack, for registers of matrix instructions; NULL: the target has none */
     bool waits;          /* it calls what may wait for other threads */
     bool polls;          /* an atomic is in a `while`: it may wait for what another thread does to it */
 } HostThread;

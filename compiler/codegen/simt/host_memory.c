@@ -12,16 +12,20 @@ static unsigned element_bits(const Simt *s, const SimtAccess *access) {
     return (unsigned)LLVMABISizeOfType(s->e->layout, type) * 8;
 }
 
-static LLVMValueRef tensor_number(Simt *s, const SimtAccess *access) {
+LLVMValueRef host_tensor_number(Simt *s, const SimtAccess *access) {
     return simt_int(s, access->space == SPACE_GLOBAL ? param_rank_among_kind(&s->kernel->signature, access->param) : -1);
+}
+
+LLVMValueRef host_shared(Simt *s, LLVMValueRef address) {
+    LLVMValueRef offset = LLVMBuildZExt(s->e->builder, address, s->e->i64, "");
+    return LLVMBuildGEP2(s->e->builder, s->e->i8, ((const HostThread *)s->data)->shared, &offset, 1, "");
 }
 
 static LLVMValueRef pointer(Simt *s, const SimtAccess *access) {
     Emitter *e = s->e;
     if (access->space == SPACE_GLOBAL)
         return access->address;
-    LLVMValueRef offset = LLVMBuildZExt(e->builder, access->address, e->i64, "");
-    LLVMValueRef place = LLVMBuildGEP2(e->builder, e->i8, ((const HostThread *)s->data)->shared, &offset, 1, "");
+    LLVMValueRef place = host_shared(s, access->address);
     if (access->space == SPACE_SHARED)
         return place;
     LLVMValueRef rank = LLVMBuildSExt(e->builder, access->rank, e->i64, "");
@@ -53,7 +57,7 @@ static LLVMValueRef checked_load(Simt *s, const SimtAccess *access, LLVMValueRef
     LLVMValueRef all = LLVMGetUndef(LLVMVectorType(element, count));
     for (unsigned i = 0; i < count; i++) {
         LLVMValueRef arguments[] = {
-            s->self, step(s, from, i * bits / 8), simt_int(s, bits / 8), tensor_number(s, access), host_site(s, access->span)};
+            s->self, step(s, from, i * bits / 8), simt_int(s, bits / 8), host_tensor_number(s, access), host_site(s, access->span)};
         LLVMValueRef value = host_wait(s, HOST_phb_simt_load, arguments, 5);
         value = bits < 64 ? LLVMBuildTrunc(e->builder, value, element, "") : value;
         all = LLVMBuildInsertElement(e->builder, all, value, simt_int(s, i), "");
@@ -69,7 +73,8 @@ static void checked_store(Simt *s, const SimtAccess *access, LLVMValueRef to, LL
         LLVMValueRef part = LLVMBuildExtractElement(e->builder, all, simt_int(s, i), "");
         part = bits < 64 ? LLVMBuildZExt(e->builder, part, e->i64, "") : part;
         LLVMValueRef place = step(s, to, i * bits / 8), bytes = simt_int(s, bits / 8);
-        host_wait(s, HOST_phb_simt_store, (LLVMValueRef[]){s->self, place, part, bytes, tensor_number(s, access), host_site(s, access->span)}, 6);
+        host_wait(
+            s, HOST_phb_simt_store, (LLVMValueRef[]){s->self, place, part, bytes, host_tensor_number(s, access), host_site(s, access->span)}, 6);
     }
 }
 
@@ -159,7 +164,7 @@ LLVMValueRef host_atomic(Simt *s, OpKind kind, PhbDType dtype, const SimtAccess 
     LLVMTypeRef integer = LLVMIntTypeInContext(e->llvm, bits);
     if (s->target->checks)
         host_wait(s, HOST_phb_simt_atomic,
-            (LLVMValueRef[]){s->self, place, simt_int(s, bits / 8), tensor_number(s, access), host_site(s, access->span)}, 5);
+            (LLVMValueRef[]){s->self, place, simt_int(s, bits / 8), host_tensor_number(s, access), host_site(s, access->span)}, 5);
     if (s->target->checks || access->space != SPACE_GLOBAL)
         old = plain_atomic(s, kind, dtype, integer, place, compare, value);
     else

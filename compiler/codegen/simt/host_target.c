@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-enum { SHARED_LIMIT = 227 << 10, REGISTER_LIMIT = 255 }; /* as a GPU of sm_90 has them: the code is to be the same */
+enum { MMA_WORDS = 10, SHARED_LIMIT = 227 << 10, REGISTER_LIMIT = 255 }; /* as a GPU of sm_90 has them: the code is to be the same */
 
 static HostThread *own(const Simt *s) {
     return s->data;
@@ -59,6 +59,8 @@ static void begin(Simt *s, const char *name, LaunchPlaces *places) {
     s->data = NEW(e->context->arena, HostThread);
     own(s)->polls = has_polling(s->kernel->body, false);
     own(s)->shared = load_field(s, e->ptr, offsetof(PhbSimtThread, shared));
+    if (s->target->has_mma)
+        own(s)->words = LLVMBuildAlloca(e->builder, LLVMArrayType2(e->i32, MMA_WORDS), "");
     *places = launch_places(e, LLVMGetParam(s->function, 0));
 }
 
@@ -155,4 +157,13 @@ static void end(Simt *s) {
     .ballot = ballot, .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait
 
 const SimtTarget simt_cpu = {.name = "the CPU", .elect = elect_low, .warp_values = warp_values, HOST_TARGET};
-const SimtTarget simt_simulator = {.name = "the simulator", .checks = true, .elect = elect_any, HOST_TARGET};
+const SimtTarget simt_simulator = {.name = "the simulator",
+    .checks = true,
+    .has_mma = true,
+    .elect = elect_any,
+    .copy_async = host_copy_async,
+    .copy_commit = host_copy_commit,
+    .copy_wait = host_copy_wait,
+    .ldmatrix = host_ldmatrix,
+    .mma = host_mma,
+    HOST_TARGET};

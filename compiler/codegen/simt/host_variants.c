@@ -8,11 +8,11 @@
 
 /* NULL where one of the stages cannot run: *why says so. */
 static IrKernel **lay_out(
-    Context *context, const ClusterKernel *kernel, IrKernel *const *stages, const int64_t *values, bool only_thread_code, const char **why) {
-    LayoutLimits limits = {.shared_bytes = simt_cpu.shared_limit, .registers = simt_cpu.register_limit};
+    Context *context, const ClusterKernel *kernel, IrKernel *const *stages, const int64_t *values, const SimtTarget *target, const char **why) {
+    LayoutLimits limits = {.shared_bytes = target->shared_limit, .registers = target->register_limit, .tensor_cores = target->has_mma};
     IrKernel **threads = NEW_ARRAY(context->arena, IrKernel *, kernel->stages.count);
     for (int s = 0; s < kernel->stages.count; s++) {
-        if (only_thread_code && !ir_has_thread_code(stages[s]))
+        if (target == &simt_cpu && !ir_has_thread_code(stages[s]))
             continue;
         threads[s] = specialise(context, stages[s], values);
         if (!layout_kernel(context, threads[s], &limits, why))
@@ -52,7 +52,7 @@ static bool lay_out_kernel(Context *context, ClusterKernel *kernel, bool simulat
         LeafVariant *variant = &kernel->variants.items[v];
         if (!has_one_cluster(context, kernel, variant->values))
             return false;
-        variant->threads = lay_out(context, kernel, variant->stages, variant->values, true, &why);
+        variant->threads = lay_out(context, kernel, variant->stages, variant->values, &simt_cpu, &why);
         if (!variant->threads)
             return refuse(context, kernel, "on the CPU", why);
     }
@@ -60,7 +60,7 @@ static bool lay_out_kernel(Context *context, ClusterKernel *kernel, bool simulat
         GpuVariant *variant = &kernel->gpu_variants.items[v];
         if (!has_one_cluster(context, kernel, variant->values))
             return false;
-        variant->threads = lay_out(context, kernel, variant->stages, variant->values, false, &why);
+        variant->threads = lay_out(context, kernel, variant->stages, variant->values, &simt_simulator, &why);
         some |= variant->threads != NULL;
     }
     return some || !simulator || refuse(context, kernel, "in the simulator", why);

@@ -130,7 +130,7 @@ static void multiply_step(const Mma *m, LLVMValueRef k, int fixed, LLVMValueRef 
                 at[i] = find_register(layout, m->row_at[row] + (i >> 1) * 8, m->column_at[column] + (i & 1));
                 c[i] = sums[at[i]];
             }
-            s->target->mma(s, m->shape, dtype_is_signed(types[0]->scalar), dtype_is_signed(types[1]->scalar), a, b[column], c, d);
+            s->target->mma(s, m->shape, dtype_is_signed(types[0]->scalar), dtype_is_signed(types[1]->scalar), a, b[column], c, d, m->op->span);
             for (int i = 0; i < 4; i++)
                 sums[at[i]] = d[i];
         }

@@ -99,7 +99,7 @@ typedef struct SimtTarget {
     void (*ldmatrix)(Simt *s, LLVMValueRef shared, int count, bool transposed, LLVMValueRef results[4], Span span);
     /* d = a * b + c. i32 (packed) operands: 4 of a and 2 of b; 4 of c and d, f32 or i32. */
     void (*mma)(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMValueRef a[4], const LLVMValueRef b[2], const LLVMValueRef c[4],
-        LLVMValueRef d[4]);
+        LLVMValueRef d[4], Span span);
 } SimtTarget;
 
 struct Simt {

@@ -11,6 +11,14 @@ static float chain_f32(const double *a, const double *b, int64_t k, int64_t b_st
     return acc;
 }
 
+/* n * eps * the sum of all terms' sizes: either order of summing, and accumulators that truncate, stay below it. */
+static double sum_bound(const double *a, const double *b, int64_t k, int64_t b_step) {
+    double sizes = 0;
+    for (int64_t i = 0; i < k; i++)
+        sizes += fabs(a[i] * b[i * b_step]);
+    return (double)k * 0x1p-23 * sizes;
+}
+
 static int32_t chain_i32(const double *a, const double *b, int64_t k, int64_t b_step) {
     int32_t acc = 0;
     for (int64_t i = 0; i < k; i++)
@@ -44,8 +52,13 @@ void oracle_run(Oracle *oracle) {
         for (int64_t i = 0; i < m * n; i++)
             c[i] = (float)chain_i32(a + i / n * k, b + i % n, k, n) * (float)a_scale[i / n] * (float)b_scale[i % n];
     } else {
-        double *c = oracle_result(oracle, "C", type, 2, c_shape).value;
-        for (int64_t i = 0; i < m * n; i++)
-            c[i] = type == ELEMENT_BF16 ? chain_f32(a + i / n * k, b + i % n * k, k, 1) : chain_f32(a + i / n * k, b + i % n, k, n);
+        OracleResult c = oracle_result(oracle, "C", type, 2, c_shape);
+        bool transposed = type == ELEMENT_BF16;
+        for (int64_t i = 0; i < m * n; i++) {
+            const double *row = a + i / n * k, *column = transposed ? b + i % n * k : b + i % n;
+            c.value[i] = chain_f32(row, column, k, transposed ? 1 : n);
+            if (oracle_tensor_cores(oracle))
+                c.bound[i] = sum_bound(row, column, k, transposed ? 1 : n);
+        }
     }
 }
