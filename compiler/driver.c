@@ -108,6 +108,8 @@ static Diag *new_diag(const Compilation *c, const Source *source) {
     Diag *diag = diag_new(c->context.arena, source, stderr, options->diagnostics, color);
     for (int i = 0; i < options->warnings.count; i++)
         diag_set_warning(diag, options->warnings.items[i].kind, options->warnings.items[i].on);
+    for (int i = 0; i < REMARK_COUNT; i++)
+        diag_set_remark(diag, (RemarkKind)i, options->remarks[i]);
     diag_set_werror(diag, options->werror);
     diag_set_quiet(diag, options->quiet);
     return diag;

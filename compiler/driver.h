@@ -73,6 +73,7 @@ typedef struct Options {
     VEC(const char *) depfile_targets; /* empty: the output */
     bool depfile_phony;
     VEC(WarningChoice) warnings; /* in the order given */
+    bool remarks[REMARK_COUNT];
     bool werror, quiet;
     ColorChoice color;
     DiagFormat diagnostics;

@@ -35,6 +35,7 @@ typedef enum ValueForm {
     X(DEPFILE_TARGET, "-MT", VALUE_JOINED, "TARGET", "the target in it")                                                                             \
     X(DEPFILE_PHONY, "-MP", VALUE_NONE, "", "phony targets for included files")                                                                      \
     X(WARNING, "-W", VALUE_GLUED, "NAME", "turn a warning on, -Wno-NAME off; -Wall, -Werror")                                                        \
+    X(REMARK, "-R", VALUE_GLUED, "NAME", "say how code for GPUs came about, see below; -Rno-NAME, -Rall")                                            \
     X(QUIET, "-w", VALUE_NONE, "", "no warnings")                                                                                                    \
     X(COLOR, "--color", VALUE_LONG, "WHEN", "auto, always or never")                                                                                 \
     X(DIAGNOSTICS, "--diagnostics", VALUE_LONG, "FORM", "text or json")                                                                              \
@@ -74,6 +75,12 @@ static const char *const pass_names[IR_PASS_COUNT] = {
 static const char *const warning_names[WARNING_COUNT] = {
 #define X(id, name, on, what) name,
     DIAG_WARNINGS(X)
+#undef X
+};
+
+static const char *const remark_names[REMARK_COUNT] = {
+#define X(id, name, what) name,
+    DIAG_REMARKS(X)
 #undef X
 };
 
@@ -249,6 +256,20 @@ static bool parse_warning(Parser *p, const char *name) {
     return true;
 }
 
+static bool parse_remark(Options *options, const char *name) {
+    bool on = strncmp(name, "no-", 3) != 0;
+    const char *group = on ? name : name + 3;
+    int kind = find_name(group, remark_names, REMARK_COUNT);
+    if (kind < 0 && strcmp(group, "all") != 0) {
+        const char *nearest = nearest_name(group, remark_names, REMARK_COUNT);
+        return nearest ? usage_error("unknown option '-R%s'; did you mean '-R%s%s'?", name, on ? "" : "no-", nearest)
+                       : usage_error("unknown option '-R%s'", name);
+    }
+    for (int i = 0; i < REMARK_COUNT; i++)
+        options->remarks[i] = kind < 0 || i == kind ? on : options->remarks[i];
+    return true;
+}
+
 static bool parse_optimise(Options *options, const char *value) {
     if (strlen(value) > 1 || (*value && (*value < '0' || *value > '3')))
         return usage_error("unknown option '-O%s'; -O0 to -O3 are", value);
@@ -306,6 +327,8 @@ static bool apply(Parser *p, OptionId id, const char *value) {
         return true;
     case OPTION_WARNING:
         return parse_warning(p, value);
+    case OPTION_REMARK:
+        return parse_remark(options, value);
     case OPTION_QUIET:
         options->quiet = true;
         return true;
@@ -462,6 +485,10 @@ void options_print_help(FILE *out) {
     fputs("\nwarnings:\n", out);
 #define X(id, name, on, what) print_row(out, name, "", VALUE_NONE, what);
     DIAG_WARNINGS(X)
+#undef X
+    fputs("\nremarks:\n", out);
+#define X(id, name, what) print_row(out, name, "", VALUE_NONE, what);
+    DIAG_REMARKS(X)
 #undef X
     fputs("\n@FILE stands for the arguments in FILE, separated by white space; quotes and backslashes as in a shell.\n", out);
     fputs("\nExit status: 0 fine, 1 the source is wrong, 2 the command line is.\n", out);

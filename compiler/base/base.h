@@ -98,6 +98,18 @@ typedef enum WarningKind {
         WARNING_COUNT
 } WarningKind;
 
+/* Remarks that are asked for: enumerator, name after -R, what they say. */
+#define DIAG_REMARKS(X)                                                                                          \
+    X(LAYOUT, "layout", "threads, registers and shared memory of each GPU variant, and tiles that change their layout") \
+    X(TENSORCORE, "tensorcore", "the instructions that each dot becomes on a GPU, and why no better ones")
+
+typedef enum RemarkKind {
+#define X(id, name, what) REMARK_##id,
+    DIAG_REMARKS(X)
+#undef X
+        REMARK_COUNT
+} RemarkKind;
+
 typedef enum DiagFormat { DIAG_TEXT, DIAG_JSON } DiagFormat;
 
 typedef struct Diag Diag;
@@ -105,6 +117,8 @@ typedef struct Diag Diag;
 /* Messages go to `out`. At most 100 errors are printed; after that one line says so. */
 Diag *diag_new(Arena *arena, const Source *source, FILE *out, DiagFormat format, bool color);
 void diag_set_warning(Diag *diag, WarningKind kind, bool on);
+void diag_set_remark(Diag *diag, RemarkKind kind, bool on);
+bool diag_wants_remark(const Diag *diag, RemarkKind kind);
 void diag_set_werror(Diag *diag, bool on);
 void diag_set_quiet(Diag *diag, bool on); /* -w */
 int diag_error_count(const Diag *diag);
@@ -114,6 +128,8 @@ void diag_finish(Diag *diag); /* closes the JSON array, flushes */
 void diag_error(Diag *diag, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diag_warning(Diag *diag, WarningKind kind, Span span, const char *format, ...) __attribute__((format(printf, 4, 5)));
 void diag_remark(Diag *diag, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* One of a group, whether or not that is on, but for -w; what was said at a place is not said there again. */
+void diag_remark_once(Diag *diag, RemarkKind kind, Span span, const char *format, ...) __attribute__((format(printf, 4, 5)));
 void diag_note(Diag *diag, Span span, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Of `count` names the one nearest to `name` by edit distance, or NULL where none is near enough to be meant. */
@@ -258,6 +274,23 @@ typedef struct Halo {
     Span span;
 } Halo;
 
+/* What @tensorcore asks of products of f32 tiles: enumerator, name, whether it rounds their factors. */
+#define TENSORCORE_MODES(X)      \
+    X(BF16X6, "bf16x6", false)   \
+    X(TF32X3, "tf32x3", false)   \
+    X(F16X3, "f16x3", false)     \
+    X(TF32, "tf32", true)        \
+    X(BF16, "bf16", true)        \
+    X(F16, "f16", true)
+
+typedef enum TensorcoreMode {
+    TENSORCORE_NONE, /* no @tensorcore */
+#define X(id, name, rounds) TENSORCORE_##id,
+    TENSORCORE_MODES(X)
+#undef X
+        TENSORCORE_COUNT
+} TensorcoreMode;
+
 typedef struct Signature {
     const char *name;
     Span span; /* of the name */
@@ -273,10 +306,15 @@ typedef struct Signature {
     bool nonportable;
     Span cluster_dims_span;
     bool fastmath;
+    TensorcoreMode tensorcore; /* without a mode: BF16X6 */
+    const Dim *pipeline;       /* @pipeline: stages, over search dims; NULL: the compiler's choice */
+    Span pipeline_span;
     bool has_cluster; /* an @cluster attribute stands on the kernel */
     Span cluster_span;
 } Signature;
 
+const char *tensorcore_name(TensorcoreMode mode); /* "" for none */
+bool tensorcore_rounds(TensorcoreMode mode);
 const SearchDim *signature_search(const Signature *signature, const char *interned_name);
 int signature_param(const Signature *signature, const char *interned_name); /* index, or -1 */
 /* Whether two dims are the same number under every assignment of the leaf's sets. Errs to false past a few thousand assignments. */

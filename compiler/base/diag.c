@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define ERROR_LIMIT 100
-#define NO_GROUP WARNING_COUNT
 
 #define BOLD "\033[1m"
 #define RESET "\033[0m"
@@ -32,13 +31,26 @@ static const struct {
 #undef X
 };
 
+static const char *const remark_names[REMARK_COUNT] = {
+#define X(id, name, what) [REMARK_##id] = name,
+    DIAG_REMARKS(X)
+#undef X
+};
+
+/* A remark that is not said again. */
+typedef struct Said {
+    Span span;
+    const char *message;
+} Said;
+
 struct Diag {
     Arena *arena;
     const Source *source;
     FILE *out;
     DiagFormat format;
     bool color;
-    bool enabled[WARNING_COUNT];
+    bool enabled[WARNING_COUNT], wanted[REMARK_COUNT];
+    VEC(Said) said;
     bool werror, quiet;
     int errors;
     bool hidden;         /* the last message was not shown, so its notes are not either */
@@ -58,6 +70,14 @@ Diag *diag_new(Arena *arena, const Source *source, FILE *out, DiagFormat format,
 
 void diag_set_warning(Diag *diag, WarningKind kind, bool on) {
     diag->enabled[kind] = on;
+}
+
+void diag_set_remark(Diag *diag, RemarkKind kind, bool on) {
+    diag->wanted[kind] = on;
+}
+
+bool diag_wants_remark(const Diag *diag, RemarkKind kind) {
+    return diag->wanted[kind];
 }
 
 void diag_set_werror(Diag *diag, bool on) {
@@ -104,7 +124,7 @@ static void json_close_message(Buffer *out, Diag *diag) {
     diag->open = false;
 }
 
-static void json_message(Buffer *out, Diag *diag, Severity severity, WarningKind group, Span span, const char *message) {
+static void json_message(Buffer *out, Diag *diag, Severity severity, const char *group, Span span, const char *message) {
     if (severity == SEVERITY_NOTE && diag->open) {
         buffer_puts(out, diag->open_has_notes ? ",\n    " : "\n    ");
         json_place(out, diag, span);
@@ -118,10 +138,10 @@ static void json_message(Buffer *out, Diag *diag, Severity severity, WarningKind
     buffer_puts(out, diag->any ? ",\n  " : "[\n  ");
     json_place(out, diag, span);
     buffer_printf(out, ", \"severity\": \"%s\", \"group\": ", severities[severity].name);
-    if (group == NO_GROUP)
-        buffer_puts(out, "null");
+    if (group)
+        json_string(out, group);
     else
-        json_string(out, warnings[group].name);
+        buffer_puts(out, "null");
     buffer_puts(out, ", \"message\": ");
     json_string(out, message);
     buffer_puts(out, ", \"notes\": [");
@@ -131,22 +151,22 @@ static void json_message(Buffer *out, Diag *diag, Severity severity, WarningKind
 
 /* ---- text ---- */
 
-static void text_message(Buffer *out, Diag *diag, Severity severity, WarningKind group, Span span, const char *message) {
+static void text_message(Buffer *out, Diag *diag, Severity severity, const char *group, Span span, const char *message) {
     const char *bold = diag->color ? BOLD : "", *reset = diag->color ? RESET : "";
     buffer_printf(out, "%s%s:", bold, diag->source->path);
     if (span.line > 0)
         buffer_printf(out, "%u:%u:", span.line, span.column);
     buffer_printf(out, "%s %s%s:%s %s%s%s", reset, diag->color ? severities[severity].color : "", severities[severity].name, reset,
         severity == SEVERITY_NOTE ? "" : bold, message, severity == SEVERITY_NOTE ? "" : reset);
-    if (group != NO_GROUP)
-        buffer_printf(out, " [-W%s%s]", severity == SEVERITY_ERROR ? "error=" : "", warnings[group].name);
+    if (group)
+        buffer_printf(out, " [-%s%s]", severity == SEVERITY_REMARK ? "R" : severity == SEVERITY_ERROR ? "Werror=" : "W", group);
     buffer_puts(out, "\n");
     snippet_print(out, diag->source, &diag->line, span, diag->color ? GREEN : NULL);
 }
 
 /* ---- both ---- */
 
-static void diag_write(Diag *diag, Severity severity, WarningKind group, Span span, const char *message) {
+static void diag_write(Diag *diag, Severity severity, const char *group, Span span, const char *message) {
     Buffer out = {0};
     if (diag->format == DIAG_JSON)
         json_message(&out, diag, severity, group, span, message);
@@ -156,10 +176,10 @@ static void diag_write(Diag *diag, Severity severity, WarningKind group, Span sp
     buffer_free(&out);
 }
 
-static void diag_vreport(Diag *diag, Severity severity, WarningKind group, Span span, const char *format, va_list args) {
+static void diag_vreport(Diag *diag, Severity severity, const char *group, Span span, const char *format, va_list args) {
     if (severity == SEVERITY_ERROR && diag->errors++ >= ERROR_LIMIT) {
         if (diag->errors == ERROR_LIMIT + 1)
-            diag_write(diag, SEVERITY_ERROR, NO_GROUP, (Span){0}, "more than 100 errors: the rest is not shown");
+            diag_write(diag, SEVERITY_ERROR, NULL, (Span){0}, "more than 100 errors: the rest is not shown");
         diag->hidden = true;
     } else if (severity != SEVERITY_NOTE) {
         diag->hidden = false;
@@ -176,7 +196,7 @@ static void diag_vreport(Diag *diag, Severity severity, WarningKind group, Span 
 void diag_error(Diag *diag, Span span, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    diag_vreport(diag, SEVERITY_ERROR, NO_GROUP, span, format, args);
+    diag_vreport(diag, SEVERITY_ERROR, NULL, span, format, args);
     va_end(args);
 }
 
@@ -187,21 +207,43 @@ void diag_warning(Diag *diag, WarningKind kind, Span span, const char *format, .
     }
     va_list args;
     va_start(args, format);
-    diag_vreport(diag, diag->werror ? SEVERITY_ERROR : SEVERITY_WARNING, kind, span, format, args);
+    diag_vreport(diag, diag->werror ? SEVERITY_ERROR : SEVERITY_WARNING, warnings[kind].name, span, format, args);
     va_end(args);
 }
 
 void diag_remark(Diag *diag, Span span, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    diag_vreport(diag, SEVERITY_REMARK, NO_GROUP, span, format, args);
+    diag_vreport(diag, SEVERITY_REMARK, NULL, span, format, args);
     va_end(args);
+}
+
+static bool was_said(const Diag *diag, Span span, const char *message) {
+    for (int i = 0; i < diag->said.count; i++) {
+        const Said *said = &diag->said.items[i];
+        if (said->span.line == span.line && said->span.column == span.column && strcmp(said->message, message) == 0)
+            return true;
+    }
+    return false;
+}
+
+void diag_remark_once(Diag *diag, RemarkKind kind, Span span, const char *format, ...) {
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    diag->hidden = (diag->quiet && !diag->wanted[kind]) || was_said(diag, span, message);
+    if (diag->hidden)
+        return;
+    vec_push(diag->arena, &diag->said, (Said){span, arena_strndup(diag->arena, message, strlen(message))});
+    diag_write(diag, SEVERITY_REMARK, remark_names[kind], span, message);
 }
 
 void diag_note(Diag *diag, Span span, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    diag_vreport(diag, SEVERITY_NOTE, NO_GROUP, span, format, args);
+    diag_vreport(diag, SEVERITY_NOTE, NULL, span, format, args);
     va_end(args);
 }
 

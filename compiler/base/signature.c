@@ -1,6 +1,23 @@
 /* Look-ups in what a kernel declares. */
 #include "compiler/base/base.h"
 
+static const struct {
+    const char *name;
+    bool rounds;
+} modes[TENSORCORE_COUNT] = {[TENSORCORE_NONE] = {"", false},
+#define X(id, name, rounds) [TENSORCORE_##id] = {name, rounds},
+    TENSORCORE_MODES(X)
+#undef X
+};
+
+const char *tensorcore_name(TensorcoreMode mode) {
+    return modes[mode].name;
+}
+
+bool tensorcore_rounds(TensorcoreMode mode) {
+    return modes[mode].rounds;
+}
+
 const SearchDim *signature_search(const Signature *signature, const char *interned_name) {
     for (int i = 0; i < signature->search.count; i++)
         if (signature->search.items[i].name == interned_name)

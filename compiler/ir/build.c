@@ -26,6 +26,12 @@ bool ir_is_param(const IrValue *value) {
     return !value->def && !value->block->owner;
 }
 
+IrOp *ir_ancestor_in(const IrBlock *block, IrOp *op) {
+    while (op->parent != block)
+        op = op->parent->owner;
+    return op;
+}
+
 bool ir_is_inside(const IrValue *value, const IrOp *op) {
     const IrBlock *block = value->def ? value->def->parent : value->block;
     while (block->owner && block->owner != op)

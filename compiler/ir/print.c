@@ -256,6 +256,14 @@ static void print_signature(Buffer *buffer, const IrKernel *kernel) {
     }
     if (signature->fastmath)
         buffer_puts(buffer, "    fastmath\n");
+    if (signature->tensorcore)
+        buffer_printf(buffer, "    tensorcore %s\n", tensorcore_name(signature->tensorcore));
+    if (signature->pipeline) {
+        buffer_puts(buffer, "    pipeline ");
+        dim_print(buffer, signature->pipeline);
+        print_span(buffer, signature->pipeline_span);
+        buffer_puts(buffer, "\n");
+    }
     if (signature->launch_threads || signature->launch_min_blocks || signature->launch_max_regs)
         buffer_printf(buffer, "    launch %" PRId64 ", %" PRId64 ", %" PRId64 "\n", signature->launch_threads, signature->launch_min_blocks,
             signature->launch_max_regs);

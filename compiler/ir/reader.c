@@ -334,6 +334,15 @@ static void read_cluster_dims(Reader *r) {
     signature->cluster_dims_span = reader_take_span(r);
 }
 
+static void read_tensorcore(Reader *r) {
+    for (int i = TENSORCORE_NONE + 1; i < TENSORCORE_COUNT; i++)
+        if (reader_accept(r, tensorcore_name((TensorcoreMode)i))) {
+            r->kernel->signature.tensorcore = (TensorcoreMode)i;
+            return;
+        }
+    reader_fail_expected(r, "a mode of tensor cores");
+}
+
 static void read_halo(Reader *r) {
     Span name_span = r->token.span;
     Halo halo = {.param = signature_param(&r->kernel->signature, reader_take_name(r, "the name of a tensor"))};
@@ -359,6 +368,11 @@ void reader_declaration(Reader *r) {
         signature->cluster_span = reader_take_span(r);
     } else if (reader_accept(r, "fastmath")) {
         signature->fastmath = true;
+    } else if (reader_accept(r, "tensorcore")) {
+        read_tensorcore(r);
+    } else if (reader_accept(r, "pipeline")) {
+        signature->pipeline = reader_dim(r, 0);
+        signature->pipeline_span = reader_take_span(r);
     } else if (reader_accept(r, "launch")) {
         signature->launch_threads = take_signed(r);
         reader_expect(r, ",");

@@ -208,6 +208,8 @@ static bool check_signature(Verifier *v) {
             return verify_broken(v, "'cluster_dims' has three extents or none");
         else if (signature->cluster_dims[axis] && !verify_extent(v, signature->cluster_dims[axis], SCOPE_STATIC))
             return false;
+    if (signature->pipeline && !verify_extent(v, signature->pipeline, SCOPE_STATIC))
+        return false;
     if (signature->launch_threads < 0 || signature->launch_min_blocks < 0 || signature->launch_max_regs < 0)
         return verify_broken(v, "a figure of 'launch' is negative");
     return true;

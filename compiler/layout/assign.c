@@ -104,18 +104,11 @@ static void assign_reshape(Assigner *a, IrOp *op) {
     convert_result(a, op, &layout);
 }
 
-/* The op in `block` that `op` is, or is somewhere inside of. */
-static IrOp *ancestor_in(const IrBlock *block, IrOp *op) {
-    while (op->parent != block)
-        op = op->parent->owner;
-    return op;
-}
-
 static void stage_operand(Assigner *a, IrOp *op, int index) {
     IrValue *tile = op->operands.items[index];
     const Type *type = type_shaped(a->context->types, TYPE_SHARED, tile->type->scalar, tile->type->rank, tile->type->dims);
     IrOp *stage = make_op(a, OP_STAGE, op->span, type, tile);
-    ir_insert_before(ancestor_in(tile->def ? tile->def->parent : tile->block, op), stage);
+    ir_insert_before(ir_ancestor_in(tile->def ? tile->def->parent : tile->block, op), stage);
     op->operands.items[index] = stage->results.items[0];
 }
 
@@ -141,12 +134,12 @@ static void turn_factor(Assigner *a, IrOp *op) {
     Layout swapped = layout_swap(tile->type->layout);
     const Type *type = type_laid_out(a->context->types, type_shaped(a->context->types, TYPE_TILE, tile->type->scalar, 2, dims), &swapped);
     IrOp *turned = make_op(a, OP_TRANSPOSE, op->span, type, tile);
-    ir_insert_before(ancestor_in(tile->def ? tile->def->parent : tile->block, op), turned);
+    ir_insert_before(ir_ancestor_in(tile->def ? tile->def->parent : tile->block, op), turned);
     op->operands.items[1] = turned->results.items[0];
 }
 
 static void assign_product(Assigner *a, IrOp *op) {
-    bool is_mma = a->tensor_cores && layout_mma_step(op) && layout_is_mma(op->results.items[0]->type->layout);
+    bool is_mma = a->tensor_cores && layout_mma_step(a->kernel, op) && layout_is_mma(op->results.items[0]->type->layout);
     bool is_turned = op->kind == OP_DOT_T;
     if (is_mma && !is_turned && dtype_bits(op->operands.items[1]->type->scalar) == 8) {
         turn_factor(a, op);

@@ -153,7 +153,7 @@ static void note_op(Chooser *c, const IrOp *op) {
     case OP_DOT_T:
         unite(c, op->results.items[0], op->operands.items[2]);
         class_of(c, op->results.items[0])->is_product = true;
-        class_of(c, op->results.items[0])->no_mma |= !layout_mma_step(op);
+        class_of(c, op->results.items[0])->no_mma |= !layout_mma_step(c->kernel, op);
         return;
     default:
         break;

@@ -65,6 +65,8 @@ static int choose_threads(Context *context, IrKernel *kernel, const LayoutLimits
 }
 
 bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why) {
+    if (limits->tensor_cores)
+        layout_round(context, kernel);
     kernel->threads = choose_threads(context, kernel, limits);
     if (kernel->threads % 32 != 0 && largest_tile(kernel->body) > 0) {
         *why = arena_printf(context->arena, "tiles need whole warps, and %d threads are not", kernel->threads);

@@ -24,14 +24,19 @@ bool layout_choose(Context *context, const IrKernel *kernel, bool tensor_cores, 
 
 /* ---- product.c: what matrix instructions can do ---- */
 
-/* Elements along k of one instruction; 0 where types or extents of the product forbid it. */
-int layout_mma_step(const IrOp *dot);
+/* Elements along k of one instruction; 0 where types or extents of the product forbid it. f32 factors are read as tf32 where @tensorcore says so. */
+int layout_mma_step(const IrKernel *kernel, const IrOp *dot);
+const char *layout_mma_refusal(const IrKernel *kernel, const IrOp *dot); /* why; NULL: nothing forbids it */
 /* The largest product by matrix instructions, in elements, and its rows; is the result of one a first factor of another, element-wise ops between? */
 typedef struct MmaUse {
     int64_t elements, rows;
     bool chained;
 } MmaUse;
 MmaUse layout_mma_use(Context *context, IrKernel *kernel);
+
+/* ---- round.c ---- */
+
+void layout_round(Context *context, IrKernel *kernel); /* factors of f32 as @tensorcore(bf16) or (f16) says */
 
 /* ---- assign.c: types with layouts, conversions between them, operands of products in shared memory ---- */
 
@@ -59,6 +64,12 @@ int64_t layout_shared_bytes(const IrKernel *kernel, const IrOp *op);
 int64_t layout_pitch(const Type *type);                   /* bytes from row to row of a tile in shared memory */
 int64_t layout_slot_bytes(const Type *type);              /* of a tile in shared memory, or a ring's slot */
 int layout_warps_reduced(const Layout *layout, int axis); /* bits of the warp's number that a reduction along `axis`, or -1: all, reduces over */
+
+/* ---- remarks.c ---- */
+
+/* What came of a kernel at the memory level, for a target: what -Rlayout and -Rtensorcore ask for, and what @tensorcore and @pipeline did not get. `values`
+ * spells the assignment of the search dims. */
+void layout_remarks(Context *context, const IrKernel *kernel, const char *target, const char *values);
 
 /* ---- barriers.c ---- */
 

@@ -82,9 +82,13 @@ static bool find_copies(Pipeline *p) {
     return p->count > 0;
 }
 
-/* As many as leave room for another CTA on the multiprocessor. */
+/* As many as leave room for another CTA on the multiprocessor, or as @pipeline says: whether that fits is seen when places are given. */
 static bool choose_slots(Pipeline *p, const LayoutLimits *limits) {
-    int64_t bytes = 0;
+    int64_t bytes = 0, stages;
+    if (p->kernel->signature.pipeline && dim_is_int(p->kernel->signature.pipeline, &stages)) {
+        p->slots = (int)(stages < INT16_MAX ? stages : INT16_MAX);
+        return stages >= LEAST_SLOTS;
+    }
     for (int i = 0; i < p->count; i++)
         bytes += layout_slot_bytes(p->copies[i].stage->results.items[0]->type);
     p->slots = MOST_SLOTS;

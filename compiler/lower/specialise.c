@@ -27,6 +27,7 @@ static void specialise_signature(Specialiser *s, Signature *signature) {
     Arena *arena = s->context->arena;
     const Signature *source = s->signature;
     *signature = *source;
+    signature->pipeline = assigned(s, source->pipeline);
     signature->params.items = NEW_ARRAY(arena, Param, source->params.count + 1);
     for (int i = 0; i < source->params.count; i++) {
         signature->params.items[i] = source->params.items[i];

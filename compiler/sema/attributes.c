@@ -13,8 +13,8 @@ static void add_aligned(Checker *checker, const Attr *attr);
 static void add_require(Checker *checker, const Attr *attr);
 static void set_grid(Checker *checker, const Attr *attr);
 static void set_fastmath(Checker *checker, const Attr *attr);
-static void check_tensorcore(Checker *checker, const Attr *attr);
-static void check_pipeline(Checker *checker, const Attr *attr);
+static void set_tensorcore(Checker *checker, const Attr *attr);
+static void set_pipeline(Checker *checker, const Attr *attr);
 static void set_cluster_dims(Checker *checker, const Attr *attr);
 static void check_nonportable(Checker *checker, const Attr *attr);
 static void add_halos(Checker *checker, const Attr *attr);
@@ -36,8 +36,8 @@ static const struct {
     {"fastmath", OTHER, false, set_fastmath},
     {"cluster_dims", OTHER, false, set_cluster_dims},
     {"nonportable", OTHER, false, check_nonportable},
-    {"tensorcore", OTHER, false, check_tensorcore},
-    {"pipeline", OTHER, false, check_pipeline},
+    {"tensorcore", OTHER, false, set_tensorcore},
+    {"pipeline", OTHER, false, set_pipeline},
     {"halo", OTHER, true, add_halos},
 };
 enum { ATTRIBUTE_COUNT = sizeof attributes / sizeof *attributes };
@@ -284,23 +284,25 @@ static void set_fastmath(Checker *checker, const Attr *attr) {
 }
 
 /* The next two say how a GPU is to be used: elsewhere they change nothing. */
-static void check_tensorcore(Checker *checker, const Attr *attr) {
-    static const char *const modes[] = {"bf16x6", "tf32x3", "f16x3", "tf32", "bf16", "f16"};
+static void set_tensorcore(Checker *checker, const Attr *attr) {
     Names names = {0};
+    checker->signature->tensorcore = TENSORCORE_BF16X6;
     if (!has_positional(checker, attr, 0, 1) || attr->args.count == 0)
         return;
     const Expr *mode = attr->args.items[0].value;
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        if (mode->kind == EXPR_NAME && strcmp(mode->text, modes[i]) == 0)
+    for (int i = TENSORCORE_NONE + 1; i < TENSORCORE_COUNT; i++) {
+        const char *name = tensorcore_name((TensorcoreMode)i);
+        checker->signature->tensorcore = (TensorcoreMode)i;
+        if (mode->kind == EXPR_NAME && strcmp(mode->text, name) == 0)
             return;
-        vec_push(checker->context->arena, &names, modes[i]);
+        vec_push(checker->context->arena, &names, name);
     }
     const char *text = expr_text(checker, mode);
     diag_error(checker->context->diag, mode->span, "the modes of @tensorcore are bf16x6, tf32x3, f16x3, tf32, bf16 and f16; found '%s'%s", text,
         suggestion(checker, text, &names));
 }
 
-static void check_pipeline(Checker *checker, const Attr *attr) {
+static void set_pipeline(Checker *checker, const Attr *attr) {
     const char *failure = "";
     if (!has_positional(checker, attr, 0, 1) || attr->args.count == 0)
         return;
@@ -308,6 +310,8 @@ static void check_pipeline(Checker *checker, const Attr *attr) {
     const Dim *dim = dim_resolve(checker, stages, DIM_SEARCH);
     if (dim && leaf_ask(checker, &dim, 1, all_positive, &failure) != LEAF_ALWAYS)
         diag_error(checker->context->diag, stages->span, "a pipeline has at least 1 stage; this one has not%s", failure);
+    checker->signature->pipeline = dim;
+    checker->signature->pipeline_span = stages->span;
 }
 
 static bool has_attribute(const Checker *checker, const char *name) {

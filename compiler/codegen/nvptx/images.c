@@ -13,6 +13,14 @@ static const char *entry_name(Context *context, const ClusterKernel *kernel, int
     return arena_printf(context->arena, "%s_v%d_s%d", name, variant, stage);
 }
 
+/* " with TM = 64, TN = 64", or nothing. */
+static const char *values_text(Context *context, const Signature *signature, const int64_t *values) {
+    const char *text = "";
+    for (int i = 0; i < signature->search.count; i++)
+        text = arena_printf(context->arena, "%s%s%s = %lld", text, i ? ", " : " with ", signature->search.items[i].name, (long long)values[i]);
+    return text;
+}
+
 /* NULL with the reason where the target cannot run it. */
 static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int number, const NvptxTarget *target, int optimise, const char *file,
     const char **why) {
@@ -30,6 +38,7 @@ static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int n
         IrKernel *leaf = specialise(context, variant->stages[s], variant->values); /* a copy: layouts are put into it */
         if (!layout_kernel(context, leaf, &limits, why))
             return NULL;
+        layout_remarks(context, leaf, target->name, values_text(context, &kernel->kernel->signature, variant->values));
         const char *entry = entry_name(context, kernel, number, s);
         image->stages[s] = (GpuStage){entry, leaf->threads, leaf->shared_bytes};
         stages[s] = (NvptxStage){leaf, entry};
@@ -46,6 +55,8 @@ static bool refuse(Context *context, const ClusterKernel *kernel, const NvptxTar
         diag_warning(context->diag, WARN_GPU, signature->span, "'%s' gets no code for GPUs: no variant runs on %s: %s", signature->name, target->name, why);
     else
         diag_error(context->diag, signature->span, "no variant of '%s' runs on %s: %s", signature->name, target->name, why);
+    if (signature->pipeline)
+        diag_note(context->diag, signature->pipeline_span, "@pipeline says how many stages are in shared memory at once");
     return automatic;
 }
 

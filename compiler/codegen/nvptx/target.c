@@ -216,12 +216,21 @@ static void ldmatrix(Simt *s, LLVMValueRef shared, int count, bool transposed, L
         results[i] = count == 1 ? loaded : LLVMBuildExtractValue(e->builder, loaded, (unsigned)i, "");
 }
 
+/* The operand of a matrix instruction: two halves, four bytes, or f32 rounded to tf32. */
+static LLVMValueRef mma_operand(Simt *s, SimtMma shape, LLVMValueRef bits) {
+    Emitter *e = s->e;
+    if (shape == MMA_F16)
+        return LLVMBuildBitCast(e->builder, bits, LLVMVectorType(e->f16, 2), "");
+    const LLVMValueRef number = shape == MMA_TF32 ? LLVMBuildBitCast(e->builder, bits, e->f32, "") : bits;
+    return shape == MMA_TF32 ? nvptx_call(s, "llvm.nvvm.f2tf32.rna", e->i32, &number, 1) : bits;
+}
+
 static void mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMValueRef a[4], const LLVMValueRef b[2], const LLVMValueRef c[4],
     LLVMValueRef d[4], Span span) {
     (void)span;
     Emitter *e = s->e;
     bool ints = shape == MMA_I8;
-    LLVMTypeRef operand = shape == MMA_F16 ? LLVMVectorType(e->f16, 2) : e->i32, result = ints ? e->i32 : e->f32;
+    LLVMTypeRef result = ints ? e->i32 : e->f32;
     char name[80];
     if (ints)
         snprintf(name, sizeof name, "llvm.nvvm.mma.m16n8k32.row.col.%s%s%s", a_signed ? "s8" : "u8", a_signed == b_signed ? "" : ".", a_signed == b_signed ? "" : b_signed ? "s8" : "u8");
@@ -229,9 +238,9 @@ static void mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVM
         snprintf(name, sizeof name, "llvm.nvvm.mma.%s", shape == MMA_F16 ? "m16n8k16.row.col.f32.f32" : shape == MMA_BF16 ? "m16n8k16.row.col.bf16" : "m16n8k8.row.col.tf32");
     LLVMValueRef arguments[10];
     for (int i = 0; i < 4; i++)
-        arguments[i] = LLVMBuildBitCast(e->builder, a[i], operand, "");
+        arguments[i] = mma_operand(s, shape, a[i]);
     for (int i = 0; i < 2; i++)
-        arguments[4 + i] = LLVMBuildBitCast(e->builder, b[i], operand, "");
+        arguments[4 + i] = mma_operand(s, shape, b[i]);
     for (int i = 0; i < 4; i++)
         arguments[6 + i] = c[i];
     LLVMTypeRef parts[] = {result, result, result, result}, types[10];

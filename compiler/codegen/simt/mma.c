@@ -74,11 +74,31 @@ static void load_first(const Mma *m, int block, LLVMValueRef k, LLVMValueRef a[4
     s->target->ldmatrix(s, address, 4, false, a, m->op->span);
 }
 
+/* Four-byte elements whose rows do not run along k: ldmatrix would turn halves of them. */
+static void gather_second(const Mma *m, int block, LLVMValueRef k, LLVMValueRef b[2]) {
+    Simt *s = m->s;
+    LLVMBuilderRef builder = s->e->builder;
+    const IrValue *factor = m->op->operands.items[1];
+    int64_t pitch = layout_pitch(factor->type);
+    LLVMValueRef row = LLVMBuildAnd(builder, s->lane, simt_int(s, 3), ""), column = LLVMBuildLShr(builder, s->lane, simt_int(s, 2), "");
+    LLVMValueRef lanes = LLVMBuildAdd(
+        builder, LLVMBuildMul(builder, row, simt_int(s, pitch), ""), LLVMBuildMul(builder, column, simt_int(s, STEP_BYTES / m->step), ""), "");
+    LLVMValueRef address = LLVMBuildAdd(
+        builder, LLVMBuildAdd(builder, lanes, simt_staged(s, factor), ""), factor_offset(m, factor, 1, m->column_at[block], k, false), "");
+    for (int i = 0; i < 2; i++)
+        b[i] = simt_shared_load(s, s->e->i32, LLVMBuildAdd(builder, address, simt_int(s, 4 * pitch * i), ""), 4, NULL, m->op->span);
+}
+
 /* Of blocks `block` and `block` + 1, or of one. */
 static void load_second(const Mma *m, int block, int count, LLVMValueRef k, LLVMValueRef (*b)[2]) {
     Simt *s = m->s;
     const IrValue *factor = m->op->operands.items[1];
     bool rows_along_k = m->op->kind == OP_MMA_T;
+    if (m->shape == MMA_TF32 && !rows_along_k) {
+        for (int i = 0; i < count; i++)
+            gather_second(m, block + i, k, b[block + i]);
+        return;
+    }
     LLVMValueRef matrices[4], lanes = rows_along_k ? lane_address(m, factor, 4, 3) : lane_address(m, factor, 3, 4);
     LLVMValueRef address = LLVMBuildAdd(s->e->builder, lanes, factor_offset(m, factor, 1, m->column_at[block], k, rows_along_k), "");
     s->target->ldmatrix(s, address, 2 * count, !rows_along_k, matrices, m->op->span);
@@ -166,7 +186,7 @@ void simt_mma(Simt *s, const IrOp *op) {
     const IrValue *result = op->results.items[0];
     const Type *a = op->operands.items[0]->type;
     Mma mma = {.s = s, .op = op, .type = result->type, .step = STEP_BYTES / (dtype_bits(a->scalar) / 8)}, *m = &mma;
-    m->shape = a->scalar == PHB_F16 ? MMA_F16 : a->scalar == PHB_BF16 ? MMA_BF16 : MMA_I8;
+    m->shape = a->scalar == PHB_F16 ? MMA_F16 : a->scalar == PHB_BF16 ? MMA_BF16 : a->scalar == PHB_F32 ? MMA_TF32 : MMA_I8;
     find_blocks(m);
     int count = simt_count(result->type);
     LLVMValueRef *sums = simt_registers(s, count);

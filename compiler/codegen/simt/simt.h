@@ -38,7 +38,7 @@ typedef enum SimtShuffle { SHUFFLE_INDEX, SHUFFLE_XOR, SHUFFLE_UP, SHUFFLE_DOWN 
 typedef enum SimtMma {
     MMA_F16,  /* m16n8k16, f32 accumulator */
     MMA_BF16, /* m16n8k16, f32 accumulator */
-    MMA_TF32, /* m16n8k8, f32 accumulator */
+    MMA_TF32, /* m16n8k8, f32 accumulator; operands are f32, which the target rounds, ties away from zero */
     MMA_I8,   /* m16n8k32, i32 accumulator; signs in the call */
 } SimtMma;
 
