@@ -106,6 +106,13 @@ const char *library_header_path(Arena *arena, const char *path); /* NAME.h besid
  * whole sentence in *error, and leaves nothing behind. */
 bool library_write(Arena *arena, const IrModule *module, const Buffer *object, const char *runtime_path, const char *path, char **error);
 
+/* ---- format_command.c ---- */
+
+/* `phobosc fmt` with the arguments after it; an exit status. */
+int format_command(Arena *arena, Interner *interner, int argc, char **argv);
+/* Appends the source in the formatter's layout. False after messages on stderr where it has syntax errors. */
+bool format_source(Arena *arena, Interner *interner, const Source *source, Buffer *text);
+
 /* ---- driver.c ---- */
 
 int driver_run(Arena *arena, Interner *interner, const Options *options); /* an exit status */

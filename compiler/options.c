@@ -474,7 +474,7 @@ static void print_row(FILE *out, const char *name, const char *value, ValueForm 
 }
 
 void options_print_help(FILE *out) {
-    fputs("usage: phobosc [options] kernel.phb -o add\n\noptions:\n", out);
+    fputs("usage: phobosc [options] kernel.phb -o add\n       phobosc fmt [--check] FILE...     formats sources in place; '-' from standard input to output\n\noptions:\n", out);
 #define X(id, text, form, value, help) print_row(out, text, value, form, help);
     OPTIONS(X)
 #undef X

@@ -190,4 +190,7 @@ void expr_print(Buffer *buffer, const Expr *expr);
 void type_expr_print(Buffer *buffer, const TypeExpr *type);
 const char *binary_op_text(BinaryOp op);
 
+/* format.c: appends the source, which parses, in the formatter's layout. */
+void source_format(Context *context, Buffer *out);
+
 #endif
