@@ -84,6 +84,7 @@ typedef struct Tools {
     const char *folder; /* to work in */
     bool has_v4;        /* this processor runs x86-64-v4 */
     BuildChoice builds;
+    bool any_order; /* of sums: the executables run on a device whose order is not the CPU's */
 } Tools;
 
 /* ---- subject.c: a text, parsed and checked, and the problem that its comment sets ---- */

@@ -1,6 +1,7 @@
 /* differential PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop]
- *     [--quick|--simt] [--dry]: fresh kernels
- *     --stop: at the first failure; --quick: code of -O0 alone; --simt: in the simulator of GPUs alone; --dry: nothing is compiled
+ *     [--quick|--simt|--any-order] [--dry]: fresh kernels
+ *     --stop: at the first failure; --quick: code of -O0 alone; --simt: in the simulator of GPUs alone; --any-order: PHOBOSC's executables run on
+ *     another device than the CPU; --dry: nothing is compiled
  * differential PHOBOSC FOLDER --replay FILE..                                         saved ones
  * differential PHOBOSC FOLDER --print=SEED                                            one kernel's text */
 #include "tests/differential/differential.h"
@@ -264,7 +265,7 @@ int main(int argc, char **argv) {
     if (argc < 3) {
         fprintf(stderr,
             "usage: %s PHOBOSC FOLDER [--seed=N] [--count=N] [--least=N] [--by-type] [--chunk=N] [--shrinks=N] [--save=FOLDER] [--stop] "
-            "[--quick|--simt] [--dry] | --replay FILE.. | --print=SEED\n",
+            "[--quick|--simt|--any-order] [--dry] | --replay FILE.. | --print=SEED\n",
             argv[0]);
         return 2;
     }
@@ -273,7 +274,9 @@ int main(int argc, char **argv) {
         if (strcmp(argv[i], "--quick") == 0)
             tools.builds = BUILDS_O0;
         else if (strcmp(argv[i], "--simt") == 0)
-            tools.builds = BUILDS_SIMT;
+            tools.builds = BUILDS_SIMT, tools.any_order = true;
+        else if (strcmp(argv[i], "--any-order") == 0)
+            tools.any_order = true;
     run.tools[0] = tools_in(tools, argv[2], "even");
     run.tools[1] = tools_in(tools, argv[2], "odd");
     run.small = tools_in(tools, argv[2], "small");
@@ -287,7 +290,7 @@ int main(int argc, char **argv) {
             run.stop = true;
             continue;
         }
-        if (strcmp(argv[i], "--quick") == 0 || strcmp(argv[i], "--simt") == 0)
+        if (strcmp(argv[i], "--quick") == 0 || strcmp(argv[i], "--simt") == 0 || strcmp(argv[i], "--any-order") == 0)
             continue;
         if (strcmp(argv[i], "--dry") == 0) {
             run.dry = true;

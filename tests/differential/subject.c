@@ -102,7 +102,7 @@ static bool choose_leaf(const Tools *tools, const Problem *problem, const Settin
 }
 
 bool problem_init(Problem *problem, const Tools *tools, const Subject *subject, const Setting *setting) {
-    *problem = (Problem){.dims_pool = subject->context.dims, .max_work = 20000000};
+    *problem = (Problem){.dims_pool = subject->context.dims, .max_work = 20000000, .any_order = tools->any_order};
     problem->kernel = subject_kernel(subject, setting->name);
     if (!problem->kernel)
         return false;

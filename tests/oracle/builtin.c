@@ -107,17 +107,19 @@ enum { PARTIAL_SUMS = 16 };
 
 /* LANGUAGE.md 10: element j, j + 16, j + 32, .. make partial sum j; then the upper half of the partial sums is added to the lower, until one is left.
  */
-static Number sum_in_order(PhbDType type, const Number *first, int64_t count, int64_t step) {
+static Number sum_in_order(PhbDType type, const Number *first, int64_t count, int64_t step, bool any_order) {
     Number partial[PARTIAL_SUMS] = {{0, 0, 0}};
+    double magnitude = 0;
     for (int64_t i = 0; i < count; i++) {
         Number *sum = &partial[i % PARTIAL_SUMS], term = first[i * step];
         *sum = i < PARTIAL_SUMS ? term : number_binary(type, BINARY_ADD, *sum, term);
+        magnitude += fabs(term.real);
     }
     for (int half = PARTIAL_SUMS / 2; half > 0; half /= 2)
         for (int j = 0; j < half; j++)
             if (j + half < count)
                 partial[j] = number_binary(type, BINARY_ADD, partial[j], partial[j + half]);
-    return partial[0];
+    return any_order ? number_in_any_order(type, partial[0], count, magnitude) : partial[0];
 }
 
 static Number fold(PhbDType type, const Number *first, int64_t count, int64_t step, Number combine(PhbDType, Number, Number)) {
@@ -159,7 +161,7 @@ static Number first_greatest(PhbDType type, const Number *first, int64_t count) 
     return number_from_int(PHB_I32, best);
 }
 
-static Number reduce(Builtin builtin, PhbDType type, const Number *first, int64_t count, int64_t step) {
+static Number reduce(Builtin builtin, PhbDType type, const Number *first, int64_t count, int64_t step, bool any_order) {
     switch (builtin) {
     case BUILTIN_ROWMAX:
     case BUILTIN_COLMAX:
@@ -176,7 +178,7 @@ static Number reduce(Builtin builtin, PhbDType type, const Number *first, int64_
     case BUILTIN_ALL:
         return fold_logic(first, count, BINARY_LOGIC_AND);
     default:
-        return sum_in_order(type, first, count, step);
+        return sum_in_order(type, first, count, step, any_order);
     }
 }
 
@@ -184,22 +186,23 @@ static Value eval_reduction(Interpreter *in, const Expr *call) {
     Value a = value_as_matrix(eval(in, call->args.items[0])), result = new_value_of(in, call->type);
     int64_t rows = a.extent[0], columns = a.extent[1];
     Builtin builtin = (Builtin)call->builtin;
+    bool any_order = in->problem->any_order;
     switch (builtin) {
     case BUILTIN_ROWSUM:
     case BUILTIN_ROWMAX:
     case BUILTIN_ROWMIN:
     case BUILTIN_ROWARGMAX:
         for (int64_t row = 0; row < rows; row++)
-            result.at[row] = reduce(builtin, a.scalar, &a.at[row * columns], columns, 1);
+            result.at[row] = reduce(builtin, a.scalar, &a.at[row * columns], columns, 1, any_order);
         break;
     case BUILTIN_COLSUM:
     case BUILTIN_COLMAX:
     case BUILTIN_COLMIN:
         for (int64_t column = 0; column < columns; column++)
-            result.at[column] = reduce(builtin, a.scalar, &a.at[column], rows, columns);
+            result.at[column] = reduce(builtin, a.scalar, &a.at[column], rows, columns, any_order);
         break;
     default:
-        result.at[0] = reduce(builtin, a.scalar, a.at, rows * columns, 1);
+        result.at[0] = reduce(builtin, a.scalar, a.at, rows * columns, 1, any_order);
         break;
     }
     return result;
@@ -208,9 +211,16 @@ static Value eval_reduction(Interpreter *in, const Expr *call) {
 /* Down axis 0, one after the other. */
 static Value eval_cumsum(Interpreter *in, const Expr *call) {
     Value a = eval(in, call->args.items[0]), result = new_value(in, a.scalar, a.rank, a.extent);
-    int64_t columns = a.rank == 2 ? a.extent[1] : 1;
-    for (int64_t i = 0; i < value_count(&a); i++)
+    int64_t columns = a.rank == 2 ? a.extent[1] : 1, count = value_count(&a);
+    for (int64_t i = 0; i < count; i++)
         result.at[i] = i < columns ? a.at[i] : number_binary(a.scalar, BINARY_ADD, result.at[i - columns], a.at[i]);
+    for (int64_t column = 0; column < columns && in->problem->any_order; column++) {
+        double magnitude = 0;
+        for (int64_t i = column; i < count; i += columns) {
+            magnitude += fabs(a.at[i].real);
+            result.at[i] = number_in_any_order(a.scalar, result.at[i], i / columns + 1, magnitude);
+        }
+    }
     return result;
 }
 
@@ -228,17 +238,20 @@ Value dot_values(Interpreter *in, const Expr *call, const Value *acc) {
     bool is_transposed = call->builtin == BUILTIN_DOT_T;
     int64_t rows = a.extent[0], depth = a.extent[1], columns = is_transposed ? b.extent[0] : b.extent[1];
     PhbDType type = result.scalar;
+    bool any_order = in->problem->any_order && dtype_is_float(a.scalar) && dtype_bits(a.scalar) == 16;
     in->work += rows * columns * depth;
     if (in->work > in->problem->max_work)
         stop(in, OUTCOME_TOO_LONG);
     for (int64_t row = 0; row < rows; row++)
         for (int64_t column = 0; column < columns; column++) {
             Number sum = acc ? acc->at[row * columns + column] : number_from_int(type, 0);
+            double magnitude = fabs(sum.real);
             for (int64_t k = 0; k < depth; k++) {
                 Number left = a.at[row * depth + k], right = is_transposed ? b.at[column * depth + k] : b.at[k * columns + column];
                 sum = multiply_add(type, number_convert(a.scalar, type, left), number_convert(b.scalar, type, right), sum);
+                magnitude += fabs(left.real * right.real);
             }
-            result.at[row * columns + column] = sum;
+            result.at[row * columns + column] = any_order ? number_in_any_order(type, sum, depth + 1, magnitude) : sum;
         }
     return result;
 }

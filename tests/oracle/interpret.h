@@ -33,6 +33,8 @@ Number number_bitcast(PhbDType from, PhbDType to, Number a);
 Number number_max(PhbDType type, Number a, Number b);
 Number number_min(PhbDType type, Number a, Number b);
 Number number_fma(PhbDType type, Number a, Number b, Number c);
+/* `sum` of `count` terms whose magnitudes add up to `magnitude`, as the sum in some other order may be: c·n·eps·Σ|terms|. */
+Number number_in_any_order(PhbDType type, Number sum, int64_t count, double magnitude);
 Number number_abs(PhbDType type, Number a);
 Number number_ceildiv(PhbDType type, Number a, Number b);
 Number number_popcount(PhbDType type, Number a);
@@ -92,6 +94,7 @@ typedef struct Problem {
     Tensor *tensors;  /* one for each parameter of the signature; scalars have rank 0 */
     int64_t max_work; /* elements computed before giving up */
     Edges *edges;     /* may be NULL */
+    bool any_order; /* sums, and products of 16-bit floats, come in an order of the device's own: they have LANGUAGE.md 10's bound instead of bits */
 } Problem;
 
 typedef enum Outcome {

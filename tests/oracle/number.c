@@ -166,6 +166,14 @@ Number number_fma(PhbDType type, Number a, Number b, Number c) {
     return rounded(type, (double)fmaf((float)a.real, (float)b.real, (float)c.real), error);
 }
 
+Number number_in_any_order(PhbDType type, Number sum, int64_t count, double magnitude) {
+    enum { C = 2 }; /* matrix instructions cut off where others round */
+    if (count < 3 || magnitude == 0 || !isfinite(magnitude) || !number_is_known(sum)) /* infinities and NaN give the same in any order */
+        return sum;
+    sum.error += C * (double)count * number_spacing(type, 1) * magnitude;
+    return magnitude * 2 > format_of(type).most ? number_unknown() : sum;
+}
+
 Number number_exact(PhbDType type, double function(double), Number a) {
     double real = function(a.real);
     if (is_exact(a))
