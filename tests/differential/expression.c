@@ -144,6 +144,11 @@ static const char *leaf(Generator *g, PhbDType type, Shape shape) {
     return value ? value : name ? name : counted(g, type, shape);
 }
 
+const char *operand_of(Generator *g, PhbDType type, Shape shape, int depth) {
+    const char *value = chance(g, 50) && !g->in_fn ? load(g, type, shape) : NULL;
+    return value ? value : expression(g, type, shape, depth);
+}
+
 /* ---- operators ---- */
 
 static Shape smaller_shape(Generator *g, Shape shape) {
@@ -246,14 +251,14 @@ const char *decided_condition(Generator *g) {
 const char *unary_of(Generator *g, UnaryOp op, PhbDType type, Shape shape, int depth) {
     static const char *const spellings[] = {"-", "!", "~"};
     g->tally.unary[op][type]++;
-    return text(g, "%s%s", spellings[op], expression(g, type, shape, depth - 1));
+    return text(g, "%s%s", spellings[op], operand_of(g, type, shape, depth - 1));
 }
 
 /* ---- conversions ---- */
 
 const char *convert_from(Generator *g, PhbDType from, PhbDType type, Shape shape, int depth) {
     g->tally.convert[from][type]++;
-    return text(g, "%s(%s)", dtype_name(type), expression(g, from, shape, depth - 1));
+    return text(g, "%s(%s)", dtype_name(type), operand_of(g, from, shape, depth - 1));
 }
 
 static const char *convert(Generator *g, PhbDType type, Shape shape, int depth) {

@@ -29,6 +29,17 @@ static void declare(Generator *g) {
     line(g, "%s %s%s = %s", is_var ? "var" : "let", add_name(g, type, shape, is_var), type_name, value);
 }
 
+/* From `first` on, one that has all the digits of the type; `first`, where there is none. */
+static int output_for(Generator *g, PhbDType type, int first) {
+    for (int i = 0; i < g->output_count && dtype_is_float(type); i++) {
+        int output = (first + i) % g->output_count;
+        PhbDType own = g->outputs[output].type;
+        if (own == type || (dtype_is_float(own) && dtype_bits(own) > dtype_bits(type)))
+            return output;
+    }
+    return first;
+}
+
 static void pursue_goal(Generator *g, int number) {
     Made made = goal(g);
     int names = g->name_count;
@@ -36,7 +47,7 @@ static void pursue_goal(Generator *g, int number) {
         return;
     line(g, "let %s = %s", add_name(g, made.type, made.shape, false), made.text);
     if (g->name_count > names)
-        g->names[names].output = number % g->output_count;
+        g->names[names].output = output_for(g, made.type, number % g->output_count);
 }
 
 /* A type that a store to `type` converts by itself. */
@@ -86,18 +97,28 @@ static const char *clamped(Generator *g, PhbDType type, const char *value) {
     return chance(g, 25) ? value : text(g, "min(max(%s, -99.0), %s(99.0))", value, dtype_name(type));
 }
 
+static bool broadcasts(Shape shape, Shape to) {
+    for (int axis = 0; axis < shape.rank; axis++) {
+        int own = axis + to.rank - shape.rank;
+        if (own < 0 || (shape.extent[axis] != 1 && shape.extent[axis] != to.extent[own]))
+            return false;
+    }
+    return true;
+}
+
 static const char *use_name(Generator *g, const Name *name, PhbDType type) {
     static const char *const reductions[] = {"max", "min", "sum"};
     Shape own = own_shape(g);
     const char *value = name->text;
-    if (name->shape.rank && !same_shape(name->shape, own))
+    if (!broadcasts(name->shape, own))
         value = name->type == PHB_BOOL ? text(g, "any(%s)", value) : text(g, "%s(%s)", reductions[below(g, 3)], value);
     if (dtype_is_float(name->type) && (value == name->text || value[0] == 'm'))
         value = clamped(g, name->type, value);
     return text(g, "%s(%s)", dtype_name(type), value);
 }
 
-/* A value of the type that hangs on names in scope, so that they are not dead: those that have to reach the output, and some others. NULL: there is none. */
+/* A value of the type that hangs on names in scope, so that they are not dead: those that have to reach the output, and some others. NULL: there is
+ * none. */
 static const char *use_names(Generator *g, int output) {
     const char *sum = NULL;
     PhbDType type = g->outputs[output].type;
@@ -120,6 +141,11 @@ static void store(Generator *g, const Output *output) {
     assign_to(g, target, output->type, shape);
 }
 
+static const char *tame_expression(Generator *g, PhbDType type, Shape shape) {
+    const char *value = loose_expression(g, type, shape, EXPRESSION_DEPTH);
+    return dtype_is_float(type) ? clamped(g, type, value) : value;
+}
+
 static void last_store(Generator *g, int number) {
     Shape shape;
     const Output *output = &g->outputs[number];
@@ -128,7 +154,7 @@ static void last_store(Generator *g, int number) {
     if (used && chance(g, 30))
         line(g, "%s = %s", target, used);
     else if (used)
-        line(g, "%s = %s %s (%s)", target, loose_expression(g, output->type, shape, EXPRESSION_DEPTH), op, used);
+        line(g, "%s = %s %s (%s)", target, tame_expression(g, output->type, shape), op, used);
     else
         assign_to(g, target, output->type, shape);
 }

@@ -102,6 +102,8 @@ const char *count_text(Generator *g, Shape shape); /* of elements */
 const char *type_text_of(Generator *g, PhbDType type, Shape shape);
 const char *find_name(Generator *g, PhbDType type, Shape shape);
 const char *expression(Generator *g, PhbDType type, Shape shape, int depth);
+/* Half of the time as a tensor holds it: with all digits, special values, neighbours of ties. */
+const char *operand_of(Generator *g, PhbDType type, Shape shape, int depth);
 const char *loose_expression(Generator *g, PhbDType type, Shape shape, int depth); /* of a shape that broadcasts */
 const char *decided_index(Generator *g);                                           /* an i64 of the same sort; NULL: none */
 const char *decided_condition(Generator *g);                                       /* one that hangs on integers alone */
@@ -126,16 +128,16 @@ const char *dot_of(Generator *g, Builtin builtin, PhbDType from, Shape shape, in
 PhbDType dot_operand(Generator *g, PhbDType type); /* a type whose dots have this one, that of f32, f64 or i32 */
 
 /* slices.c */
-const char *load(Generator *g, PhbDType type, Shape shape);
+const char *load(Generator *g, PhbDType type, Shape shape); /* NULL: there are tensors enough */
 const char *new_dim(Generator *g, int64_t extent);
 const char *own_subscripts(Generator *g, bool may_be_part, Shape *shape); /* of an output */
 Shape own_shape(const Generator *g);
 const char *small_index(Generator *g); /* an i64 expression near 0 */
 
 /* position.c */
-const char *position(Generator *g);                              /* an i64 */
-const char *position_of(Generator *g, Builtin builtin);          /* NULL: not in this kernel */
-const char *position_mask(Generator *g);                         /* bool of the own shape: which elements are where */
+const char *position(Generator *g);                     /* an i64 */
+const char *position_of(Generator *g, Builtin builtin); /* NULL: not in this kernel */
+const char *position_mask(Generator *g);                /* bool of the own shape: which elements are where */
 
 /* goal.c: an expression around the rarest operator, conversion or builtin of some sort */
 Made goal(Generator *g);

@@ -45,9 +45,7 @@ static Made reduction_goal(Generator *g, Builtin builtin, PhbDType from) {
     bool is_sum = rule == RESULT_ROW_SUM || rule == RESULT_COL_SUM || rule == RESULT_TOTAL_SUM;
     bool is_row = rule == RESULT_ROW || rule == RESULT_ROW_SUM || rule == RESULT_ROW_INDEX, is_column = rule == RESULT_COL || rule == RESULT_COL_SUM;
     PhbDType type = is_sum ? sum_type(from) : rule == RESULT_ROW_INDEX ? PHB_I32 : from;
-    Shape own = own_shape(g), shape = is_row      ? matrix(g->rank == 1 ? 1 : own.extent[0], 1)
-                                      : is_column ? matrix(1, g->tile[1])
-                                                  : scalar_shape();
+    Shape own = own_shape(g), shape = is_row ? matrix(g->rank == 1 ? 1 : own.extent[0], 1) : is_column ? matrix(1, g->tile[1]) : scalar_shape();
     return made(reduction_of(g, builtin, from, shape, 2), type, shape);
 }
 
@@ -73,7 +71,7 @@ static Made builtin_goal(Generator *g, Builtin builtin, PhbDType type) {
     case RESULT_CUMSUM:
         shape = shape.rank ? shape : own_shape(g);
         g->tally.builtin[builtin][type]++;
-        return made(text(g, "cumsum(%s)", expression(g, type, shape, 1)), sum_type(type), shape);
+        return made(text(g, "cumsum(%s)", operand_of(g, type, shape, 1)), sum_type(type), shape);
     case RESULT_DOT: {
         Shape tile = matrix(g->rank == 1 ? some_extent(g) : g->tile[0], g->tile[1]);
         return made(dot_of(g, builtin, type, tile, 1), dtype_is_int(type) ? PHB_I32 : type == PHB_F64 ? PHB_F64 : PHB_F32, tile);

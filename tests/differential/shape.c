@@ -14,16 +14,22 @@ static Shape tile_shape(Generator *g) {
     return shape.rank ? shape : own_shape(g);
 }
 
+/* Long enough that it matters in which order a sum is taken, now and then. */
+static int64_t reduced_extent(Generator *g) {
+    static const int64_t extents[] = {24, 40, 65, 100};
+    return chance(g, 30) ? extents[below(g, 4)] : some_extent(g);
+}
+
 /* The operand of a reduction whose result has the shape: [r, 1], [1, c] or a scalar. Rows of rank 1 count as [1, n]. */
 static Shape reduced_shape(Generator *g, Builtin builtin, Shape result) {
     switch (builtin_table[builtin].result) {
     case RESULT_ROW:
     case RESULT_ROW_SUM:
     case RESULT_ROW_INDEX:
-        return result.extent[0] == 1 && chance(g, 20) ? (Shape){1, {some_extent(g), 0}} : matrix(result.extent[0], some_extent(g));
+        return result.extent[0] == 1 && chance(g, 20) ? (Shape){1, {reduced_extent(g), 0}} : matrix(result.extent[0], reduced_extent(g));
     case RESULT_COL:
     case RESULT_COL_SUM:
-        return matrix(some_extent(g), result.extent[1]);
+        return matrix(reduced_extent(g), result.extent[1]);
     default:
         return tile_shape(g);
     }
@@ -31,11 +37,12 @@ static Shape reduced_shape(Generator *g, Builtin builtin, Shape result) {
 
 const char *reduction_of(Generator *g, Builtin builtin, PhbDType from, Shape shape, int depth) {
     g->tally.builtin[builtin][from]++;
-    return text(g, "%s(%s)", builtin_name(builtin), expression(g, from, reduced_shape(g, builtin, shape), depth - 1));
+    return text(g, "%s(%s)", builtin_name(builtin), operand_of(g, from, reduced_shape(g, builtin, shape), depth - 1));
 }
 
 const char *reduction(Generator *g, PhbDType type, Shape shape, int depth) {
-    static const Builtin of_rows[] = {BUILTIN_ROWMAX, BUILTIN_ROWMIN, BUILTIN_ROWSUM}, of_columns[] = {BUILTIN_COLMAX, BUILTIN_COLMIN, BUILTIN_COLSUM};
+    static const Builtin of_rows[] = {BUILTIN_ROWMAX, BUILTIN_ROWMIN, BUILTIN_ROWSUM},
+                         of_columns[] = {BUILTIN_COLMAX, BUILTIN_COLMIN, BUILTIN_COLSUM};
     static const Builtin of_all[] = {BUILTIN_MAX_OF, BUILTIN_MIN_OF, BUILTIN_SUM};
     PhbDType from = type, summed;
     int which = below(g, 3);
@@ -88,7 +95,7 @@ const char *reordered_by(Generator *g, Builtin builtin, PhbDType type, Shape sha
     if (builtin == BUILTIN_RESHAPE)
         return reshaped(g, type, shape, depth);
     if (builtin == BUILTIN_CUMSUM)
-        return text(g, "cumsum(%s)", expression(g, from, shape, depth - 1));
+        return text(g, "cumsum(%s)", operand_of(g, from, shape, depth - 1));
     if (builtin == BUILTIN_TRANSPOSE)
         return text(g, "transpose(%s)", expression(g, type, matrix(shape.extent[1], shape.extent[0]), depth - 1));
     const char *diagonal = chance(g, 50) ? "" : text(g, ", %d", below(g, 7) - 3);
@@ -111,8 +118,8 @@ PhbDType dot_operand(Generator *g, PhbDType type) {
 const char *dot_of(Generator *g, Builtin builtin, PhbDType from, Shape shape, int depth) {
     int64_t k = some_extent(g);
     g->tally.builtin[builtin][from]++;
-    const char *a = expression(g, from, matrix(shape.extent[0], k), depth - 1);
-    const char *b = expression(g, from, builtin == BUILTIN_DOT_T ? matrix(shape.extent[1], k) : matrix(k, shape.extent[1]), depth - 1);
+    const char *a = operand_of(g, from, matrix(shape.extent[0], k), depth - 1);
+    const char *b = operand_of(g, from, builtin == BUILTIN_DOT_T ? matrix(shape.extent[1], k) : matrix(k, shape.extent[1]), depth - 1);
     return text(g, "%s(%s, %s)", builtin_name(builtin), a, b);
 }
 
