@@ -57,9 +57,9 @@ Shape matrix(int64_t rows, int64_t columns) {
 }
 
 int64_t some_extent(Generator *g) {
-    static const int64_t extents[] = {1, 2, 3, 4, 5, 8, 16, 17, 33};
-    int which = below(g, 16);
-    return which < 4 ? g->tile[0] : which < 8 ? g->tile[1] : extents[which % 9];
+    static const int64_t extents[] = {1, 2, 3, 4, 5, 8, 16, 17, 32, 33};
+    int which = below(g, 18);
+    return which < 4 ? g->tile[0] : which < 8 ? g->tile[1] : extents[which - 8];
 }
 
 Shape any_shape(Generator *g) {

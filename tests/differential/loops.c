@@ -138,6 +138,15 @@ static const char *new_accumulator(Generator *g, const Contraction *c) {
     return acc;
 }
 
+/* What matrix instructions take. */
+static void make_even(Generator *g, Contraction *c) {
+    static const PhbDType types[] = {PHB_F32, PHB_F32, PHB_I32};
+    static const int64_t extents[] = {16, 16, 32, 64}, columns[] = {8, 16, 32};
+    c->type = one_of(g, types, 3);
+    c->block = chance(g, 50) ? 16 : 32;
+    c->shape = matrix(extents[below(g, 4)], columns[below(g, 3)]);
+}
+
 /* Mostly what the compiler knows how to block; sometimes with something around or between that makes it another thing. */
 void contraction(Generator *g, int depth) {
     static const PhbDType types[] = {PHB_F32, PHB_F32, PHB_F64, PHB_I32};
@@ -145,8 +154,10 @@ void contraction(Generator *g, int depth) {
     Contraction c = {.type = one_of(g, types, 4), .block = blocks[below(g, 8)]};
     int64_t extent = 1 + below(g, chance(g, 85) ? 40 : 300);
     int names = g->name_count, gap = chance(g, 90) ? 0 : below(g, 3) - 1;
-    c.from = dot_operand(g, c.type);
     c.shape = g->rank > 1 && chance(g, 75) ? own_shape(g) : matrix(some_extent(g), some_extent(g));
+    if (chance(g, 25))
+        make_even(g, &c);
+    c.from = dot_operand(g, c.type);
     c.dim = chance(g, 80) ? new_dim(g, extent) : text(g, "%" PRId64, extent);
     c.k = text(g, "k%d", g->fresh++);
     const char *acc = new_accumulator(g, &c), *second = chance(g, 20) ? new_accumulator(g, &c) : NULL;
