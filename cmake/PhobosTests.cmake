@@ -15,16 +15,20 @@ function(phobos_unit_test name)
     set_tests_properties(unit/${name} PROPERTIES LABELS "${labels}" TIMEOUT 600)
 endfunction()
 
-# phobos_fuzz_test(name SOURCES name_fuzz.c ... LIBS ...): the sources define LLVMFuzzerTestOneInput. The test replays tests/fuzz/corpus/<name> and small changes
-# of its files. Where the build is one for fuzzing, <name>_libfuzzer or <name>_afl is the fuzzer itself.
+# phobos_fuzz_test(name SOURCES name_fuzz.c ... [MUTATOR file.c] LIBS ...): the sources define LLVMFuzzerTestOneInput. The test replays
+# tests/fuzz/corpus/<name> and small changes of its files. Where the build is one for fuzzing, <name>_libfuzzer or <name>_afl is the fuzzer itself; the
+# former changes inputs as MUTATOR does.
 function(phobos_fuzz_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 test "" "" "SOURCES;LIBS")
+    cmake_parse_arguments(PARSE_ARGV 1 test "" "MUTATOR" "SOURCES;LIBS")
     add_executable(${name} ${test_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.c)
     target_link_libraries(${name} PRIVATE phobos_options ${test_LIBS} Threads::Threads)
     add_test(NAME fuzz/${name} COMMAND ${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
     set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 120)
     if(PHOBOS_FUZZ)
         add_executable(${name}_${PHOBOS_FUZZ} ${test_SOURCES})
+        if(PHOBOS_FUZZ STREQUAL libfuzzer)
+            target_sources(${name}_${PHOBOS_FUZZ} PRIVATE ${test_MUTATOR})
+        endif()
         target_link_options(${name}_${PHOBOS_FUZZ} PRIVATE -fsanitize=fuzzer)
         target_link_libraries(${name}_${PHOBOS_FUZZ} PRIVATE phobos_options ${test_LIBS} Threads::Threads)
         add_dependencies(fuzzers ${name}_${PHOBOS_FUZZ})
