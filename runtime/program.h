@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define PHB_ABI_VERSION 2
+#define PHB_ABI_VERSION 3
 #define PHB_MAX_RANK 4
 #define PHB_MAX_PARAMS 64 /* tensors of a kernel, and scalars */
 #define PHB_MAX_DIMS 128  /* symbolic and search dims of a kernel */
@@ -210,12 +210,28 @@ typedef void PhbSimtRun(const PhbLaunch *launch, PhbSimtThread *thread);
 /* Bytes of scratch for a CPU stage of `shared` bytes a CTA, `ctas` CTAs a cluster. */
 #define PHB_CTA_SCRATCH(shared, ctas) (((int64_t)(shared) / PHB_SHARED_ALIGN + 1) * PHB_SHARED_ALIGN * ((ctas) + 1))
 
+/* An array that the source declares in shared memory. */
+typedef struct PhbSharedArray {
+    const char *name;
+    int32_t dtype;     /* PhbDType */
+    int32_t rank;
+    int32_t extent[3];
+    int32_t offset;    /* bytes, in the CTA's shared memory */
+    int32_t pitch;     /* bytes between rows (runs of the last axis) */
+} PhbSharedArray;
+
+/* Where the simulator's hooks name a tensor by its number. */
+#define PHB_SHARED_UNNAMED (-1)
+#define PHB_SHARED_ARRAY(index) (-2 - (index))
+
 /* A stage as threads run it. */
 typedef struct PhbThreadStage {
     const char *entry;  /* its name in a GPU image */
     PhbSimtRun *run;    /* its code on a host; NULL in a GPU image */
     int32_t threads;    /* a CTA */
     int32_t shared;     /* bytes of shared memory a CTA, all of it dynamic */
+    const PhbSharedArray *arrays; /* for messages: in the order of the source, for the simulator alone */
+    int32_t array_count;
 } PhbThreadStage;
 
 /* Code for GPUs. An entry takes one parameter by value, these without gaps: PhbTensorArg tensors[] (states included), uint64_t scalars[], int64_t dims[],

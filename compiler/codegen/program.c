@@ -1,6 +1,7 @@
 /* The tables of runtime/program.h as constants of the module. Struct literals list the fields of the C structs in order; LLVM lays them out as C
  * does, and each one's size is compared with C's. */
 #include "compiler/codegen/emit.h"
+#include "compiler/layout/layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -252,12 +253,32 @@ static LLVMValueRef variant_record(
         int32(e, levels.count), int32(e, 0), null_pointer(e), null_pointer(e));
 }
 
+static LLVMValueRef arrays_table(Emitter *e, const IrOps *arrays) {
+    Values table = {0};
+    for (int i = 0; i < arrays->count; i++) {
+        const IrOp *op = arrays->items[i];
+        const Type *type = op->results.items[0]->type;
+        LLVMValueRef extents[3];
+        for (int axis = 0; axis < 3; axis++)
+            extents[axis] = int32(e, axis < type->rank ? (int)tile_extent(type, axis) : 1);
+        vec_push(e->context->arena, &table,
+            RECORD(e, PhbSharedArray, string(e, op->name), int32(e, (int)type->scalar), int32(e, type->rank), LLVMConstArray2(e->i32, extents, 3),
+                int32(e, (int)op->shared_at), int32(e, (int)layout_pitch(type))));
+    }
+    return array(e, &table);
+}
+
+static LLVMValueRef stage_record(Emitter *e, const char *entry, LLVMValueRef run, int threads, int64_t shared, const IrOps *arrays) {
+    return RECORD(
+        e, PhbThreadStage, string(e, entry), run, int32(e, threads), int32(e, (int)shared), arrays_table(e, arrays), int32(e, arrays->count));
+}
+
 static LLVMValueRef gpu_record(Emitter *e, const ClusterKernel *kernel, const GpuImage *image) {
     Values stages = {0};
     for (int s = 0; s < kernel->stages.count; s++) {
         const GpuStage *stage = &image->stages[s];
-        vec_push(e->context->arena, &stages,
-            RECORD(e, PhbThreadStage, string(e, stage->entry), null_pointer(e), int32(e, stage->threads), int32(e, (int)stage->shared)));
+        const IrOps none = {0};
+        vec_push(e->context->arena, &stages, stage_record(e, stage->entry, null_pointer(e), stage->threads, stage->shared, &none));
     }
     LLVMValueRef text = private_global(e, LLVMConstStringInContext2(e->llvm, image->text, (size_t)image->size, true));
     return RECORD(e, PhbGpuCode, int32(e, image->arch), int32(e, image->specific), int32(e, image->machine_code), int32(e, 0), text,
@@ -272,8 +293,8 @@ static LLVMValueRef simulator_stages(Emitter *e, const ClusterKernel *kernel, in
         const char *name = simulator_name(e->context, kernel, number, s);
         LLVMValueRef run = LLVMGetNamedFunction(e->module, name);
         const IrKernel *threads = variant->threads[s];
-        vec_push(e->context->arena, &stages,
-            RECORD(e, PhbThreadStage, string(e, threads->signature.name), run, int32(e, threads->threads), int32(e, (int)threads->shared_bytes)));
+        IrOps arrays = ir_shared_arrays(e->context, threads);
+        vec_push(e->context->arena, &stages, stage_record(e, threads->signature.name, run, threads->threads, threads->shared_bytes, &arrays));
     }
     return array(e, &stages);
 }

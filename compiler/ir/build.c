@@ -39,6 +39,21 @@ bool ir_is_inside(const IrValue *value, const IrOp *op) {
     return block->owner == op;
 }
 
+static void find_arrays(Context *context, const IrBlock *block, IrOps *arrays) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (op->kind == OP_SHARED)
+            vec_push(context->arena, arrays, op);
+        for (int r = 0; r < op->regions.count; r++)
+            find_arrays(context, op->regions.items[r], arrays);
+    }
+}
+
+IrOps ir_shared_arrays(Context *context, const IrKernel *kernel) {
+    IrOps arrays = {0};
+    find_arrays(context, kernel->body, &arrays);
+    return arrays;
+}
+
 bool ir_is_atomic(OpKind kind) {
     return kind == OP_ATOMIC_ADD || kind == OP_ATOMIC_MAX || kind == OP_ATOMIC_MIN || kind == OP_ATOMIC_CAS;
 }

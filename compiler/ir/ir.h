@@ -115,6 +115,8 @@ bool ir_is_inside(const IrValue *value, const IrOp *op); /* defined in one of th
 IrOp *ir_ancestor_in(const IrBlock *block, IrOp *op);       /* the op in `block` that `op` is, or is somewhere inside of */
 /* Sets stored[i] for each parameter i that the op, or one in its regions, stores to. */
 void ir_mark_stored(const IrOp *op, bool *stored);
+typedef VEC(const IrOp *) IrOps;
+IrOps ir_shared_arrays(Context *context, const IrKernel *kernel); /* each `shared`, in order */
 bool ir_is_atomic(OpKind kind);
 int ir_values_stored(OpKind kind); /* operands after the offsets: 0 for a load, 2 for atomic_cas and async_copy */
 /* The parameter, or the result of a `shared`, whose memory an op with ATTR_SLICE accesses; with *is_remote, where not NULL, whether it is, or may be,

@@ -92,8 +92,8 @@ static bool run_launch(SimtDevice *simt, const SimtLaunch *what, Error *error) {
         .elect = (ElectedLane)simt->options.elect,
         .context = &simt->memory,
         .ends = simt_thread_ends};
-    if (!runner_prepare(&simt->runner, &setup, error) || !simt_memory_begin_launch(&simt->memory, &simt->kernel->stages[what->stage], what->launch,
-                                                             stage->shared, size[0] * size[1] * size[2] * stage->threads, error))
+    if (!runner_prepare(&simt->runner, &setup, error) ||
+        !simt_memory_begin_launch(&simt->memory, &simt->kernel->stages[what->stage], stage, what->launch, error))
         return false;
     Order order = draw_order(simt, (uint64_t)(grid[0] / size[0] * (grid[1] / size[1]) * (grid[2] / size[2])));
     for (uint64_t c = 0; c < order.count && !is_cancelled(simt); c++) {

@@ -57,16 +57,15 @@ typedef struct SimtLane {
     int copy_count, copy_capacity;
 } SimtLane;
 
-enum { SIMT_SHARED = -1 }; /* where hooks have the number of a tensor */
-
 typedef struct SimtMemory {
     bool weak; /* races do not trap: a read that is not ordered after a write gets what was there before */
     const PhbKernel *kernel;
     SimtTensor *tensors; /* as kernel->tensors, then kernel->states */
     int tensor_count;
-    char *shared;                      /* of the cluster's CTAs */
-    int64_t all_bytes;                 /* of it */
-    int64_t shared_bytes, shared_step; /* of a CTA in this stage */
+    char *shared;                  /* of the cluster's CTAs */
+    int64_t all_bytes;             /* of it */
+    const PhbThreadStage *threads; /* of this stage */
+    int64_t shared_step;           /* from a CTA's to the next one's */
     Cell *shared_cells;
     uint8_t *granules; /* size of the elements in each 8 bytes: 0 none, 255 mixed */
     uint32_t cluster;  /* the number of the one that runs */
@@ -78,8 +77,7 @@ typedef struct SimtMemory {
 bool simt_memory_open(
     SimtMemory *memory, const PhbKernel *kernel, int64_t shared_bytes, int ctas, bool weak, Error *error); /* shared_bytes: the most of any stage */
 void simt_memory_close(SimtMemory *memory);
-bool simt_memory_begin_launch(
-    SimtMemory *memory, const PhbStage *stage, const PhbLaunch *launch, int64_t shared_bytes, int threads, Error *error); /* threads: of a cluster */
+bool simt_memory_begin_launch(SimtMemory *memory, const PhbStage *stage, const PhbThreadStage *threads, const PhbLaunch *launch, Error *error);
 void simt_memory_begin_cluster(SimtMemory *memory);
 
 /* ---- simt_race.c ---- */
@@ -98,17 +96,18 @@ uint64_t simt_access(CtaThread *thread, char *address, int bytes, Access access,
 /* Where an access lies, for messages. */
 typedef struct Place {
     const SimtMemory *memory;
-    const SimtTensor *tensor; /* NULL: shared memory */
-    int64_t element;          /* of the tensor, row-major */
-    int rank;                 /* of the CTA whose shared memory it is */
-    int64_t offset;           /* bytes in it */
+    const SimtTensor *tensor;    /* NULL: shared memory */
+    int64_t element;             /* of the tensor, row-major */
+    const PhbSharedArray *array; /* of shared memory; NULL: it has no name */
+    int rank;                    /* of the CTA whose shared memory it is */
+    int64_t offset;              /* bytes in it */
     int bytes;
 } Place;
 
 /* Notes the access in the cell; traps where it races with one that is there. True: a read in weak mode that is to give cell->stale. `bits`: what the
  * memory holds. */
 bool cell_access(Cell *cell, CtaThread *thread, Access access, uint64_t site, const Place *place, uint64_t bits);
-char *place_text(const Place *place);                /* "'c'[3, 5]", "shared memory of CTA 1 at byte 64" */
+char *place_text(const Place *place);                /* "'c'[3, 5]", "'s'[3] of CTA 1", "shared memory of CTA 1 at byte 64" */
 char *value_text(const Place *place, uint64_t bits); /* "1.5", "0x3fc00000" */
 
 /* ---- simt_copy.c ---- */

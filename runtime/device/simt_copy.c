@@ -36,7 +36,7 @@ void phb_simt_copy(PhbSimtThread *code, void *to, const void *from, int32_t byte
     for (int at = 0; at < bytes; at += size) {
         uint64_t bits = at < valid ? simt_access(thread, (char *)(uintptr_t)from + at, size, ACCESS_READ, tensor, site) : 0;
         memcpy(copy->data + at, &bits, (size_t)size);
-        simt_access(thread, (char *)to + at, size, ACCESS_COPY, SIMT_SHARED, site);
+        simt_access(thread, (char *)to + at, size, ACCESS_COPY, PHB_SHARED_UNNAMED, site);
     }
 }
 
@@ -54,7 +54,7 @@ static void land(CtaThread *thread, SimtMemory *memory, const SimtCopy *copy) {
         if (!memory->weak && memcmp(copy->data + at, &bits, (size_t)size) != 0)
             thread_trap(thread, copy->site, "thread %d of CTA %d has not waited for this copy, and byte %d of its source has been changed",
                 (int)thread->code.thread, thread->cta->rank, at);
-        simt_access(thread, copy->to + at, size, ACCESS_LAND, SIMT_SHARED, copy->site);
+        simt_access(thread, copy->to + at, size, ACCESS_LAND, PHB_SHARED_UNNAMED, copy->site);
         memcpy(copy->to + at, &bits, (size_t)size);
     }
 }

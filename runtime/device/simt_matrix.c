@@ -27,7 +27,7 @@ void phb_simt_ldmatrix(PhbSimtThread *code, const void *row, int32_t count, int3
                 thread_trap(
                     thread, site, "ldmatrix of thread %d of CTA %d: a row begins at no multiple of 16 bytes", (int)code->thread, thread->cta->rank);
             from += 2 * (transposed ? line : pair + i);
-            results[matrix] |= (uint32_t)simt_access(thread, from, 2, ACCESS_READ, SIMT_SHARED, site) << 16 * i;
+            results[matrix] |= (uint32_t)simt_access(thread, from, 2, ACCESS_READ, PHB_SHARED_UNNAMED, site) << 16 * i;
         }
     }
 }

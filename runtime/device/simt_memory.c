@@ -74,11 +74,13 @@ static void view_tensor(SimtTensor *tensor, const PhbKernel *kernel, int index, 
     tensor->columns = argument->extent[tensor->rank - 1];
 }
 
-bool simt_memory_begin_launch(SimtMemory *memory, const PhbStage *stage, const PhbLaunch *launch, int64_t shared_bytes, int threads, Error *error) {
-    if (!simt_lanes_open(memory, threads))
-        return error_set(error, "out of memory: the simulator needs a place for each of %d threads", threads);
-    memory->shared_bytes = shared_bytes;
-    memory->shared_step = runner_shared_step(shared_bytes);
+bool simt_memory_begin_launch(SimtMemory *memory, const PhbStage *stage, const PhbThreadStage *threads, const PhbLaunch *launch, Error *error) {
+    const int32_t *size = memory->kernel->cluster_dims;
+    int count = size[0] * size[1] * size[2] * threads->threads;
+    if (!simt_lanes_open(memory, count))
+        return error_set(error, "out of memory: the simulator needs a place for each of %d threads", count);
+    memory->threads = threads;
+    memory->shared_step = runner_shared_step(threads->shared);
     memory->launch = memory->cluster + 1;
     for (int t = 0; t < memory->tensor_count; t++) {
         int mode = stage->modes[t];
@@ -154,14 +156,15 @@ static int open_granule(SimtMemory *memory, int64_t offset, int bytes) {
 }
 
 /* The value that a read gives. */
-static uint64_t access_shared(SimtMemory *memory, CtaThread *thread, char *address, int bytes, Access access, uint64_t site) {
+static uint64_t access_shared(
+    SimtMemory *memory, CtaThread *thread, char *address, int bytes, Access access, const PhbSharedArray *array, uint64_t site) {
     int64_t offset = address - memory->shared, within = offset % memory->shared_step;
-    bool inside = offset >= 0 && offset < memory->all_bytes && within + bytes <= memory->shared_bytes;
+    bool inside = offset >= 0 && offset < memory->all_bytes && within + bytes <= memory->threads->shared;
     if (!inside || within % bytes != 0)
-        thread_trap(thread, site, "thread %d of CTA %d %s %d bytes at byte %" PRId64 " of shared memory, %s %" PRId64, (int)thread->code.thread,
+        thread_trap(thread, site, "thread %d of CTA %d %s %d bytes at byte %" PRId64 " of shared memory, %s %d", (int)thread->code.thread,
             thread->cta->rank, verbs[access], bytes, inside ? within : address - thread->cta->shared,
-            inside ? "which is no multiple of" : "which has", inside ? bytes : memory->shared_bytes);
-    Place place = {.memory = memory, .rank = (int)(offset / memory->shared_step), .offset = within, .bytes = bytes};
+            inside ? "which is no multiple of" : "which has", inside ? bytes : memory->threads->shared);
+    Place place = {.memory = memory, .array = array, .rank = (int)(offset / memory->shared_step), .offset = within, .bytes = bytes};
     uint64_t bits = read_bits(address, bytes);
     int cells = open_granule(memory, offset, bytes);
     for (int c = 0; c < cells; c++) {
@@ -179,10 +182,14 @@ static uint64_t access_shared(SimtMemory *memory, CtaThread *thread, char *addre
     return bits;
 }
 
+static const PhbSharedArray *find_array(const SimtMemory *memory, int tensor) {
+    return tensor == PHB_SHARED_UNNAMED ? NULL : &memory->threads->arrays[PHB_SHARED_ARRAY(tensor)];
+}
+
 uint64_t simt_access(CtaThread *thread, char *address, int bytes, Access access, int tensor, uint64_t site) {
     SimtMemory *memory = thread->cta->runner->setup.context;
     if (tensor < 0)
-        return access_shared(memory, thread, address, bytes, access, site);
+        return access_shared(memory, thread, address, bytes, access, find_array(memory, tensor), site);
     Place place = find_element(memory, thread, address, bytes, access, tensor, site);
     uint64_t bits = read_bits(address, bytes);
     Cell *cell = place.tensor->written ? &place.tensor->cells[place.element] : NULL;
@@ -198,9 +205,13 @@ void phb_simt_store(PhbSimtThread *thread, void *address, uint64_t value, int32_
     memcpy(address, &value, (size_t)bytes);
 }
 
-void phb_simt_outside(PhbSimtThread *code, uint64_t site) {
+void phb_simt_outside(PhbSimtThread *code, int32_t tensor, uint64_t site) {
     CtaThread *thread = (CtaThread *)code;
-    thread_trap(thread, site, "thread %d of CTA %d: a subscript lies outside of the shared array", (int)code->thread, thread->cta->rank);
+    const PhbSharedArray *array = find_array(thread->cta->runner->setup.context, tensor);
+    char *text = format_text("thread %d of CTA %d: a subscript lies outside of '%s', which is [", (int)code->thread, thread->cta->rank, array->name);
+    for (int a = 0; a < array->rank; a++)
+        text = text_append(text, "%s%d", a > 0 ? ", " : "", array->extent[a]);
+    thread_trap_text(thread, site, text_append(text, "]"));
 }
 
 void phb_simt_atomic(PhbSimtThread *thread, void *address, int32_t bytes, int32_t tensor, uint64_t site) {

@@ -30,7 +30,7 @@ static bool is_ordered(const Stamp *stamp, const CtaThread *thread, uint32_t clu
 /* ---- messages ---- */
 
 char *value_text(const Place *place, uint64_t bits) {
-    int dtype = place->tensor ? place->tensor->dtype : -1;
+    int dtype = place->tensor ? place->tensor->dtype : place->array && place->bytes == dtype_size(place->array->dtype) ? place->array->dtype : -1;
     float single;
     double wide;
     uint32_t low = (uint32_t)bits;
@@ -60,7 +60,22 @@ char *value_text(const Place *place, uint64_t bits) {
     }
 }
 
+/* Rows of an array lie a pitch apart, whatever its rank. */
+static char *array_text(const Place *place) {
+    const PhbSharedArray *array = place->array;
+    int64_t offset = place->offset - array->offset, row = offset / array->pitch;
+    int64_t at[3] = {row / array->extent[1], row % array->extent[1], offset % array->pitch / dtype_size(array->dtype)};
+    int64_t flat[3] = {row, at[2], 0};
+    const int64_t *subscripts = array->rank == 3 ? at : array->rank == 2 ? flat : &at[2];
+    char *text = format_text("'%s'[", array->name);
+    for (int a = 0; a < array->rank; a++)
+        text = text_append(text, "%s%" PRId64, a > 0 ? ", " : "", subscripts[a]);
+    return text_append(text, "] of CTA %d", place->rank);
+}
+
 char *place_text(const Place *place) {
+    if (place->array != NULL)
+        return array_text(place);
     if (place->tensor == NULL)
         return format_text("shared memory of CTA %d at byte %" PRId64, place->rank, place->offset);
     const SimtTensor *tensor = place->tensor;

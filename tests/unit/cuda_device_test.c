@@ -1,5 +1,5 @@
-/* The CUDA device against a fake driver (tests/fake_cuda): tiles go there and back, launches get their parameters, every refusal and fault is told with its
- * cause and the way out. Each test is a process of its own; the environment chooses the driver before its first call. */
+/* The CUDA device against a fake driver (tests/fake_cuda): tiles go there and back, launches get their parameters, every refusal and fault is told
+ * with its cause and the way out. Each test is a process of its own; the environment chooses the driver before its first call. */
 #include "runtime/device/device.h"
 #include "runtime/sched/sched.h"
 
@@ -63,8 +63,8 @@ static const PhbTensor tensors[2];
 static const PhbScalar scalars[1];
 static const PhbDim dims[1];
 static const PhbStage stages[1];
-static const PhbThreadStage code[] = {{"scale", NULL, 96, 2048}}, absent[] = {{"nobody", NULL, 96, 0}}, wide[] = {{"scale", NULL, 2048, 0}},
-                            fat[] = {{"scale", NULL, 96, 300000}};
+static const PhbThreadStage code[] = {{.entry = "scale", .threads = 96, .shared = 2048}}, absent[] = {{.entry = "nobody", .threads = 96}},
+                            wide[] = {{.entry = "scale", .threads = 2048}}, fat[] = {{.entry = "scale", .threads = 96, .shared = 300000}};
 static const PhbThreadStage *variant_stages = code;
 
 static PhbGpuCode image(int arch, int specific, int machine_code) {
@@ -184,7 +184,8 @@ static const struct {
     {"FAKE_CUDA_FAIL", "cuInit=100", "the CUDA driver does not start: CUDA_FAKE_100 (planted): no card is visible", code, 1},
     {"FAKE_CUDA_FAIL", "cuDriverGetVersion=3", "the CUDA driver does not start: CUDA_FAKE_3", code, 1},
     {"FAKE_CUDA_CARDS", "0", "cuda:0 card: CUDA_FAKE_101 (planted), driver CUDA 12.4: the card that --device names is not there", code, 1},
-    {"FAKE_CUDA_FAIL", "cuDevicePrimaryCtxRetain=2", "cuda:0 Fake Card: CUDA_FAKE_2 (out of memory), driver CUDA 12.4: give the pod less memory", code, 1},
+    {"FAKE_CUDA_FAIL", "cuDevicePrimaryCtxRetain=2", "cuda:0 Fake Card: CUDA_FAKE_2 (out of memory), driver CUDA 12.4: give the pod less memory",
+        code, 1},
     {"FAKE_CUDA_CAPABILITY", "75", "has compute capability 7.5, which runs none of the embedded images (sm_80); compile with --gpu=sm_75", code, 1},
     {"FAKE_CUDA_FAIL", "cuModuleLoadDataEx=218",
         "does not load the image for sm_80: ptxas: planted: CUDA_FAKE_218 (planted), driver CUDA 12.4: the driver cannot compile this PTX", code, 1},
@@ -219,7 +220,8 @@ START_TEST(memory_is_asked_for) {
     ck_assert_msg(device != NULL, "%s", error.text);
     ck_assert_int_eq(cuda_free_memory(0, &error), 1000000);
     ck_assert_ptr_null(cuda_device.alloc(device, 1000001, &error));
-    ck_assert_msg(strstr(error.text, "cannot take 1000001 bytes for tiles on cuda:0 Fake Card, which has 1000000 of 1000000 free") != NULL, "%s", error.text);
+    ck_assert_msg(
+        strstr(error.text, "cannot take 1000001 bytes for tiles on cuda:0 Fake Card, which has 1000000 of 1000000 free") != NULL, "%s", error.text);
     cuda_device.close(device);
 }
 END_TEST
@@ -244,7 +246,8 @@ START_TEST(lasting_faults_stay) {
 END_TEST
 
 /* Calls that fail while tiles move or a leaf starts. */
-static const char *const moves[] = {"cuMemHostAlloc=2", "cuMemcpyHtoDAsync_v2=700", "cuMemcpyDtoHAsync_v2=700", "cuLaunchKernel=701", "cuEventRecord=999"};
+static const char *const moves[] = {
+    "cuMemHostAlloc=2", "cuMemcpyHtoDAsync_v2=700", "cuMemcpyDtoHAsync_v2=700", "cuLaunchKernel=701", "cuEventRecord=999"};
 
 START_TEST(faults_of_moves_are_told) {
     Device *device = open_device(1);
@@ -320,7 +323,6 @@ END_TEST
 
 /* ---- drivers that lack something: the executable is run with another library path ---- */
 
-
 START_TEST(old_drivers_are_refused) {
     ck_assert_ptr_null(open_device(1));
     ck_assert_str_eq(error.text, "libcuda.so.1 has no cuStreamCreate: the driver is too old, 450 (CUDA 11.0) or newer is needed");
@@ -335,7 +337,8 @@ START_TEST(drivers_without_clusters_run_the_rest) {
     cuda_device.close(device);
     kernel = make_kernel(&variant, 2);
     ck_assert(!cuda_runs(0, &kernel, NULL, &card, &error));
-    ck_assert_msg(strstr(error.text, "needs thread-block clusters, which driver CUDA 12.4 cannot launch: update it to 11.8 or newer") != NULL, "%s", error.text);
+    ck_assert_msg(strstr(error.text, "needs thread-block clusters, which driver CUDA 12.4 cannot launch: update it to 11.8 or newer") != NULL, "%s",
+        error.text);
 }
 END_TEST
 

@@ -23,6 +23,7 @@ static bool run_threads(PhbSimtRun *run, int threads, uint64_t seed, bool writes
     PhbKernel kernel = {.name = "k", .tensors = tensors, .tensor_count = 1, .stages = &stage, .stage_count = 1, .cluster_dims = {1, 1, 1}};
     PhbTensorArg argument = {.base = source, .extent = {ROWS, COLUMNS, 1, 1}, .pitch = PITCH};
     PhbLaunch launch = {.tensors = &argument, .grid = {1, 1, 1}};
+    PhbThreadStage thread_stage = {.threads = threads, .shared = SHARED_BYTES};
     SimtMemory memory;
     CtaRunner runner = {0};
     CtaSetup setup = {.kernel = "k",
@@ -35,7 +36,7 @@ static bool run_threads(PhbSimtRun *run, int threads, uint64_t seed, bool writes
         .ends = simt_thread_ends};
     ck_assert(simt_memory_open(&memory, &kernel, SHARED_BYTES, 1, false, &failure));
     ck_assert(runner_prepare(&runner, &setup, &failure));
-    ck_assert(simt_memory_begin_launch(&memory, &stage, &launch, SHARED_BYTES, threads, &failure));
+    ck_assert(simt_memory_begin_launch(&memory, &stage, &thread_stage, &launch, &failure));
     simt_memory_begin_cluster(&memory);
     bool fine = runner_run(&runner, run, &launch, 0, memory.shared, &failure);
     runner_fini(&runner);
@@ -195,7 +196,7 @@ static void load_matrices(const PhbLaunch *launch, PhbSimtThread *thread) {
     (void)launch;
     int lane = (int)thread->thread % WARP_LANES;
     for (int i = 0; thread->thread < WARP_LANES && i < 8; i++)
-        phb_simt_store(thread, thread->shared + lane * 48 + 2 * i, (uint64_t)(lane * 8 + i), 2, SIMT_SHARED, SITE(2));
+        phb_simt_store(thread, thread->shared + lane * 48 + 2 * i, (uint64_t)(lane * 8 + i), 2, PHB_SHARED_UNNAMED, SITE(2));
     phb_cta_barrier(thread, "barrier", SITE(3));
     phb_simt_ldmatrix(
         thread, thread->shared + lane % (8 * matrix_count) * 48 + (unaligned ? 8 : 0), matrix_count, transposed, loaded[thread->thread], SITE(4));
@@ -281,20 +282,20 @@ static void copy_steps(const PhbLaunch *launch, PhbSimtThread *thread) {
     copy_row(thread, 0, 16, 2);
     copy_row(thread, 1, 8, 3);
     if (fault == SLOT_WRITTEN && t == 3)
-        phb_simt_store(thread, thread->shared + 1024, 0, 2, SIMT_SHARED, SITE(4));
+        phb_simt_store(thread, thread->shared + 1024, 0, 2, PHB_SHARED_UNNAMED, SITE(4));
     if (fault == SOURCE_WRITTEN && t == 0)
         phb_simt_store(thread, &source[0][0], source[0][0] + 1u, 2, 0, SITE(5)), source[0][0]++;
     if (fault != NOT_WAITED)
         phb_simt_copy_wait(thread, 1);
     if (fault != NO_BARRIER)
         phb_cta_barrier(thread, "barrier", SITE(6));
-    copied[0][t] = (uint16_t)phb_simt_load(thread, read, 2, SIMT_SHARED, SITE(7));
+    copied[0][t] = (uint16_t)phb_simt_load(thread, read, 2, PHB_SHARED_UNNAMED, SITE(7));
     if (fault != SLOT_IN_USE)
         phb_cta_barrier(thread, "barrier", SITE(8));
     copy_row(thread, 0, 16, 9);
     phb_simt_copy_wait(thread, fault == NEVER_WAITED ? 1 : 0);
     phb_cta_barrier(thread, "barrier", SITE(10));
-    copied[1][t] = (uint16_t)phb_simt_load(thread, read + 1024 + 8, 2, SIMT_SHARED, SITE(11));
+    copied[1][t] = (uint16_t)phb_simt_load(thread, read + 1024 + 8, 2, PHB_SHARED_UNNAMED, SITE(11));
 }
 
 START_TEST(copies_arrive) {

@@ -46,6 +46,7 @@ static void find_shared(Simt *s, SimtSlice *slice, LLVMValueRef strides[PHB_MAX_
     int64_t bytes = layout_pitch(memory->type);
     LLVMValueRef address = simt_int(s, memory->def->shared_at);
     slice->access.space = is_remote ? SPACE_REMOTE : SPACE_SHARED;
+    slice->access.array = memory->def;
     if (is_remote)
         slice->access.rank = LLVMBuildTrunc(e->builder, simt_scalar(s, op->operands.items[0]->def->operands.items[1]), e->i32, "");
     for (int axis = last; axis >= 0; axis--) {

@@ -38,6 +38,7 @@ void host_mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMVa
 typedef struct HostThread {
     LLVMValueRef shared; /* of its CTA */
     LLVMValueRef words;  /* on its stack, for registers of matrix instructions; NULL: the target has none */
+    IrOps arrays;        /* of the kernel */
     bool waits;          /* it calls what may wait for other threads */
     bool polls;          /* an atomic is in a `while`: it may wait for what another thread does to it */
 } HostThread;

@@ -13,7 +13,13 @@ static unsigned element_bits(const Simt *s, const SimtAccess *access) {
 }
 
 LLVMValueRef host_tensor_number(Simt *s, const SimtAccess *access) {
-    return simt_int(s, access->space == SPACE_GLOBAL ? param_rank_among_kind(&s->kernel->signature, access->param) : -1);
+    const IrOps *arrays = &((const HostThread *)s->data)->arrays;
+    if (access->space == SPACE_GLOBAL)
+        return simt_int(s, param_rank_among_kind(&s->kernel->signature, access->param));
+    for (int i = 0; i < arrays->count; i++)
+        if (arrays->items[i] == access->array)
+            return simt_int(s, PHB_SHARED_ARRAY(i));
+    return simt_int(s, PHB_SHARED_UNNAMED);
 }
 
 LLVMValueRef host_shared(Simt *s, LLVMValueRef address) {
@@ -44,7 +50,7 @@ static SimtBranch begin(Simt *s, const SimtAccess *access) {
     SimtBranch branch = simt_branch_begin(s, access->predicate);
     if (access->inside) {
         SimtBranch outside = simt_branch_begin(s, LLVMBuildNot(s->e->builder, access->inside, ""));
-        host_wait(s, HOST_phb_simt_outside, (LLVMValueRef[]){s->self, host_site(s, access->span)}, 2);
+        host_wait(s, HOST_phb_simt_outside, (LLVMValueRef[]){s->self, host_tensor_number(s, access), host_site(s, access->span)}, 3);
         simt_branch_end(s, &outside, NULL);
     }
     return branch;

@@ -52,9 +52,9 @@ static void loop_over_threads(Emitter *e, const ThreadCode *code, LLVMValueRef f
 
 static LLVMValueRef thread_stage(Emitter *e, const ThreadCode *code) {
     LLVMValueRef name = LLVMConstStringInContext2(e->llvm, code->name, strlen(code->name), false);
-    LLVMValueRef fields[4] = {
-        constant(e, name), code->run, LLVMConstInt(e->i32, (unsigned)code->threads, false), LLVMConstInt(e->i32, (unsigned)code->shared, false)};
-    return LLVMConstStructInContext(e->llvm, fields, 4, false);
+    LLVMValueRef fields[6] = {constant(e, name), code->run, LLVMConstInt(e->i32, (unsigned)code->threads, false),
+        LLVMConstInt(e->i32, (unsigned)code->shared, false), LLVMConstNull(e->ptr), LLVMConstInt(e->i32, 0, false)};
+    return LLVMConstStructInContext(e->llvm, fields, 6, false);
 }
 
 LLVMValueRef host_range(Emitter *e, const ThreadCode *code, const int64_t cluster[3], const char *name) {

@@ -57,6 +57,7 @@ static void begin(Simt *s, const char *name, LaunchPlaces *places) {
     LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->llvm, s->function, "entry"));
     s->self = LLVMGetParam(s->function, 1);
     s->data = NEW(e->context->arena, HostThread);
+    own(s)->arrays = ir_shared_arrays(e->context, s->kernel);
     own(s)->polls = has_polling(s->kernel->body, false);
     own(s)->shared = load_field(s, e->ptr, offsetof(PhbSimtThread, shared));
     if (s->target->has_mma)

@@ -27,6 +27,7 @@ typedef struct SimtAccess {
     LLVMValueRef predicate; /* i1: whether it happens; NULL: always. Under a false one the address may be anything */
     LLVMValueRef valid;     /* copy_async: i32, so many bytes are copied, the rest is 0; NULL: all */
     int param;              /* GLOBAL: index of the tensor parameter */
+    const IrOp *array;      /* else: the `shared` that is accessed, NULL: memory of the compiler's own */
     LLVMValueRef inside;    /* i1, else NULL: whether subscripts of a `shared` array are within its extents; where not, it is a fault */
     Span span;              /* where in the source, for what the simulator says */
 } SimtAccess;
