@@ -3,7 +3,7 @@
  * is one module. */
 #include "compiler/codegen/host/host.h"
 #include "compiler/codegen/passes.h"
-#include "compiler/codegen/simt/host.h"
+#include "compiler/codegen/simt/split.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -116,6 +116,9 @@ static LLVMValueRef emit_threads(Emitter *e, const LeafVariant *variant, int sta
     int64_t cluster[3];
     cluster_extents(e->context, &threads->signature, variant->values, cluster);
     *scratch = PHB_CTA_SCRATCH(threads->shared_bytes, cluster[0] * cluster[1] * cluster[2]);
+    LLVMValueRef split = split_fits(threads) ? split_range(e, threads, name) : NULL;
+    if (split)
+        return split;
     ThreadCode code = simt_code(e, &simt_cpu, threads, arena_printf(e->context->arena, "%s.thread", name));
     return host_range(e, &code, cluster, name);
 }

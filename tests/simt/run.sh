@@ -56,7 +56,7 @@ while read -r kernel message; do
 done <"$here/faults.txt"
 echo "$caught faults planted"
 
-for kernel in neighbours counted one_lock ring reductions; do
+for kernel in neighbours counted one_lock ring reductions apart carried walks mixed; do
     job "$kernel"
     if ! run correct --device=cpu; then
         echo "$kernel: on the CPU device"

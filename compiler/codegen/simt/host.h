@@ -39,17 +39,14 @@ typedef struct HostThread {
     LLVMValueRef shared; /* of its CTA */
     LLVMValueRef words;  /* on its stack, for registers of matrix instructions; NULL: the target has none */
     IrOps arrays;        /* of the kernel */
-    bool waits;          /* it calls what may wait for other threads */
     bool polls;          /* an atomic is in a `while`: it may wait for what another thread does to it */
 } HostThread;
 
-#define HOST_WAITS "waits" /* an attribute of functions that call what may wait for other threads */
-
 extern const SimtTarget simt_cpu, simt_simulator;
 
+/* Is an atomic in a `while`, in the block or around it? Then a thread may wait for what another one does to it. */
+bool host_polls(const IrBlock *block, bool in_while);
 LLVMValueRef host_site(Simt *s, Span span);
-/* For the call of something that waits. */
-LLVMValueRef host_wait(Simt *s, HostHook hook, LLVMValueRef *arguments, unsigned count);
 
 /* ---- host_variants.c, host_range.c ---- */
 
@@ -59,7 +56,6 @@ typedef struct ThreadCode {
     const char *name; /* of its kernel */
     int threads;
     int64_t shared;
-    bool waits;
 } ThreadCode;
 
 ThreadCode simt_code(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name);

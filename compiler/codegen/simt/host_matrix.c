@@ -10,16 +10,16 @@ void host_copy_async(Simt *s, LLVMValueRef shared, const SimtAccess *access) {
         valid = LLVMBuildSelect(e->builder, access->predicate, valid, simt_int(s, 0), "");
     LLVMValueRef arguments[] = {
         s->self, host_shared(s, shared), access->address, bytes, valid, host_tensor_number(s, access), host_site(s, access->span)};
-    host_wait(s, HOST_phb_simt_copy, arguments, 7);
+    host_call(s->e, HOST_phb_simt_copy, arguments, 7);
 }
 
 void host_copy_commit(Simt *s) {
-    host_wait(s, HOST_phb_simt_copy_commit, &s->self, 1);
+    host_call(s->e, HOST_phb_simt_copy_commit, &s->self, 1);
 }
 
 void host_copy_wait(Simt *s, int left, Span span) {
     (void)span;
-    host_wait(s, HOST_phb_simt_copy_wait, (LLVMValueRef[]){s->self, simt_int(s, left)}, 2);
+    host_call(s->e, HOST_phb_simt_copy_wait, (LLVMValueRef[]){s->self, simt_int(s, left)}, 2);
 }
 
 /* ---- matrix instructions ---- */
@@ -31,7 +31,7 @@ static LLVMValueRef word_at(Simt *s, int index) {
 
 void host_ldmatrix(Simt *s, LLVMValueRef shared, int count, bool transposed, LLVMValueRef results[4], Span span) {
     LLVMValueRef arguments[] = {s->self, host_shared(s, shared), simt_int(s, count), simt_int(s, transposed), word_at(s, 0), host_site(s, span)};
-    host_wait(s, HOST_phb_simt_ldmatrix, arguments, 6);
+    host_call(s->e, HOST_phb_simt_ldmatrix, arguments, 6);
     for (int i = 0; i < count; i++)
         results[i] = LLVMBuildLoad2(s->e->builder, s->e->i32, word_at(s, i), "");
 }
@@ -58,7 +58,7 @@ void host_mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMVa
         LLVMBuildStore(e->builder, LLVMBuildBitCast(e->builder, words[i], e->i32, ""), word_at(s, i));
     LLVMValueRef arguments[] = {
         s->self, simt_int(s, factor_type(shape, a_signed)), simt_int(s, factor_type(shape, b_signed)), word_at(s, 0), host_site(s, span)};
-    host_wait(s, HOST_phb_simt_mma, arguments, 5);
+    host_call(s->e, HOST_phb_simt_mma, arguments, 5);
     for (int i = 0; i < 4; i++)
         d[i] = LLVMBuildLoad2(e->builder, shape == MMA_I8 ? e->i32 : e->f32, word_at(s, 6 + i), "");
 }

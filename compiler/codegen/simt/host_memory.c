@@ -35,7 +35,7 @@ static LLVMValueRef pointer(Simt *s, const SimtAccess *access) {
     if (access->space == SPACE_SHARED)
         return place;
     LLVMValueRef rank = LLVMBuildSExt(e->builder, access->rank, e->i64, "");
-    return host_wait(s, HOST_phb_cta_remote, (LLVMValueRef[]){s->self, place, rank, host_site(s, access->span)}, 4);
+    return host_call(s->e, HOST_phb_cta_remote, (LLVMValueRef[]){s->self, place, rank, host_site(s, access->span)}, 4);
 }
 
 static LLVMValueRef step(Simt *s, LLVMValueRef pointer, unsigned bytes) {
@@ -50,7 +50,7 @@ static SimtBranch begin(Simt *s, const SimtAccess *access) {
     SimtBranch branch = simt_branch_begin(s, access->predicate);
     if (access->inside) {
         SimtBranch outside = simt_branch_begin(s, LLVMBuildNot(s->e->builder, access->inside, ""));
-        host_wait(s, HOST_phb_simt_outside, (LLVMValueRef[]){s->self, host_tensor_number(s, access), host_site(s, access->span)}, 3);
+        host_call(s->e, HOST_phb_simt_outside, (LLVMValueRef[]){s->self, host_tensor_number(s, access), host_site(s, access->span)}, 3);
         simt_branch_end(s, &outside, NULL);
     }
     return branch;
@@ -64,7 +64,7 @@ static LLVMValueRef checked_load(Simt *s, const SimtAccess *access, LLVMValueRef
     for (unsigned i = 0; i < count; i++) {
         LLVMValueRef arguments[] = {
             s->self, step(s, from, i * bits / 8), simt_int(s, bits / 8), host_tensor_number(s, access), host_site(s, access->span)};
-        LLVMValueRef value = host_wait(s, HOST_phb_simt_load, arguments, 5);
+        LLVMValueRef value = host_call(s->e, HOST_phb_simt_load, arguments, 5);
         value = bits < 64 ? LLVMBuildTrunc(e->builder, value, element, "") : value;
         all = LLVMBuildInsertElement(e->builder, all, value, simt_int(s, i), "");
     }
@@ -79,8 +79,8 @@ static void checked_store(Simt *s, const SimtAccess *access, LLVMValueRef to, LL
         LLVMValueRef part = LLVMBuildExtractElement(e->builder, all, simt_int(s, i), "");
         part = bits < 64 ? LLVMBuildZExt(e->builder, part, e->i64, "") : part;
         LLVMValueRef place = step(s, to, i * bits / 8), bytes = simt_int(s, bits / 8);
-        host_wait(
-            s, HOST_phb_simt_store, (LLVMValueRef[]){s->self, place, part, bytes, host_tensor_number(s, access), host_site(s, access->span)}, 6);
+        host_call(
+            s->e, HOST_phb_simt_store, (LLVMValueRef[]){s->self, place, part, bytes, host_tensor_number(s, access), host_site(s, access->span)}, 6);
     }
 }
 
@@ -92,6 +92,7 @@ LLVMValueRef host_load(Simt *s, const SimtAccess *access) {
     } else {
         value = LLVMBuildLoad2(s->e->builder, access->type, from, "");
         LLVMSetAlignment(value, access->align);
+        simt_mark_access(s, value);
     }
     return simt_branch_end(s, &branch, value);
 }
@@ -99,10 +100,13 @@ LLVMValueRef host_load(Simt *s, const SimtAccess *access) {
 void host_store(Simt *s, const SimtAccess *access, LLVMValueRef value) {
     SimtBranch branch = begin(s, access);
     LLVMValueRef to = pointer(s, access);
-    if (s->target->checks)
+    if (s->target->checks) {
         checked_store(s, access, to, value);
-    else
-        LLVMSetAlignment(LLVMBuildStore(s->e->builder, value, to), access->align);
+    } else {
+        LLVMValueRef store = LLVMBuildStore(s->e->builder, value, to);
+        LLVMSetAlignment(store, access->align);
+        simt_mark_access(s, store);
+    }
     simt_branch_end(s, &branch, NULL);
 }
 
@@ -163,13 +167,13 @@ static LLVMValueRef shared_atomic(
 LLVMValueRef host_atomic(Simt *s, OpKind kind, PhbDType dtype, const SimtAccess *access, LLVMValueRef compare, LLVMValueRef value) {
     Emitter *e = s->e;
     if (((const HostThread *)s->data)->polls || s->target->checks)
-        host_wait(s, HOST_phb_cta_yield, &s->self, 1);
+        host_call(s->e, HOST_phb_cta_yield, &s->self, 1);
     SimtBranch branch = begin(s, access);
     LLVMValueRef place = pointer(s, access), old;
     unsigned bits = element_bits(s, access);
     LLVMTypeRef integer = LLVMIntTypeInContext(e->llvm, bits);
     if (s->target->checks)
-        host_wait(s, HOST_phb_simt_atomic,
+        host_call(s->e, HOST_phb_simt_atomic,
             (LLVMValueRef[]){s->self, place, simt_int(s, bits / 8), host_tensor_number(s, access), host_site(s, access->span)}, 5);
     if (s->target->checks || access->space != SPACE_GLOBAL)
         old = plain_atomic(s, kind, dtype, integer, place, compare, value);

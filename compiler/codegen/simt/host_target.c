@@ -20,11 +20,6 @@ static LLVMValueRef text(Simt *s, const char *string) {
     return LLVMBuildGlobalStringPtr(s->e->builder, string, "");
 }
 
-LLVMValueRef host_wait(Simt *s, HostHook hook, LLVMValueRef *arguments, unsigned count) {
-    own(s)->waits = true;
-    return host_call(s->e, hook, arguments, count);
-}
-
 /* ---- where am I ---- */
 
 static LLVMValueRef load_field(Simt *s, LLVMTypeRef type, size_t offset) {
@@ -37,12 +32,12 @@ static LLVMValueRef narrow(Simt *s, LLVMValueRef value) {
     return LLVMBuildTrunc(s->e->builder, value, s->e->i32, "");
 }
 
-static bool has_polling(const IrBlock *block, bool in_while) {
+bool host_polls(const IrBlock *block, bool in_while) {
     for (const IrOp *op = block->first; op; op = op->next) {
         if (in_while && ir_is_atomic(op->kind))
             return true;
         for (int r = 0; r < op->regions.count; r++)
-            if (has_polling(op->regions.items[r], in_while || op->kind == OP_WHILE))
+            if (host_polls(op->regions.items[r], in_while || op->kind == OP_WHILE))
                 return true;
     }
     return false;
@@ -58,7 +53,7 @@ static void begin(Simt *s, const char *name, LaunchPlaces *places) {
     s->self = LLVMGetParam(s->function, 1);
     s->data = NEW(e->context->arena, HostThread);
     own(s)->arrays = ir_shared_arrays(e->context, s->kernel);
-    own(s)->polls = has_polling(s->kernel->body, false);
+    own(s)->polls = host_polls(s->kernel->body, false);
     own(s)->shared = load_field(s, e->ptr, offsetof(PhbSimtThread, shared));
     if (s->target->has_mma)
         own(s)->words = LLVMBuildAlloca(e->builder, LLVMArrayType2(e->i32, MMA_WORDS), "");
@@ -89,13 +84,13 @@ static LLVMValueRef cluster_rank(Simt *s) {
 /* ---- other threads ---- */
 
 static void barrier(Simt *s, Span span) {
-    host_wait(s, HOST_phb_cta_barrier, (LLVMValueRef[]){s->self, text(s, "barrier"), host_site(s, span)}, 3);
+    host_call(s->e, HOST_phb_cta_barrier, (LLVMValueRef[]){s->self, text(s, "barrier"), host_site(s, span)}, 3);
 }
 
 /* The values that all lanes of the warp have brought: an array of i64. */
 static LLVMValueRef exchange(Simt *s, const char *op, LLVMValueRef value, Span span) {
     LLVMValueRef bits = LLVMBuildZExt(s->e->builder, value, s->e->i64, "");
-    return host_wait(s, HOST_phb_cta_warp, (LLVMValueRef[]){s->self, text(s, op), bits, host_site(s, span)}, 4);
+    return host_call(s->e, HOST_phb_cta_warp, (LLVMValueRef[]){s->self, text(s, op), bits, host_site(s, span)}, 4);
 }
 
 static LLVMValueRef warp_values(Simt *s, LLVMValueRef value, Span span) {
@@ -131,31 +126,25 @@ static LLVMValueRef elect_low(Simt *s, Span span) {
 }
 
 static LLVMValueRef elect_any(Simt *s, Span span) {
-    LLVMValueRef elected = host_wait(s, HOST_phb_cta_elect, (LLVMValueRef[]){s->self, text(s, "elect_one_sync"), host_site(s, span)}, 3);
+    LLVMValueRef elected = host_call(s->e, HOST_phb_cta_elect, (LLVMValueRef[]){s->self, text(s, "elect_one_sync"), host_site(s, span)}, 3);
     return LLVMBuildICmp(s->e->builder, LLVMIntNE, elected, simt_int(s, 0), "");
 }
 
 static void cluster_arrive(Simt *s, bool relaxed, Span span) {
     LLVMValueRef op = text(s, relaxed ? "cluster_arrive_relaxed" : "cluster_arrive");
-    host_wait(s, HOST_phb_cta_arrive, (LLVMValueRef[]){s->self, simt_int(s, relaxed), op, host_site(s, span)}, 4);
+    host_call(s->e, HOST_phb_cta_arrive, (LLVMValueRef[]){s->self, simt_int(s, relaxed), op, host_site(s, span)}, 4);
 }
 
 static void cluster_wait(Simt *s, Span span) {
-    host_wait(s, HOST_phb_cta_wait, (LLVMValueRef[]){s->self, text(s, "cluster_wait"), host_site(s, span)}, 3);
-}
-
-static void end(Simt *s) {
-    LLVMAttributeRef waits = LLVMCreateStringAttribute(s->e->llvm, HOST_WAITS, sizeof HOST_WAITS - 1, "", 0);
-    if (own(s)->waits)
-        LLVMAddAttributeAtIndex(s->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, waits);
+    host_call(s->e, HOST_phb_cta_wait, (LLVMValueRef[]){s->self, text(s, "cluster_wait"), host_site(s, span)}, 3);
 }
 
 /* ---- the targets ---- */
 
 #define HOST_TARGET                                                                                                                                  \
-    .shared_limit = SHARED_LIMIT, .register_limit = REGISTER_LIMIT, .begin = begin, .end = end, .tensor_base = tensor_base, .thread = thread,        \
-    .lane = lane, .cta = cta, .load = host_load, .store = host_store, .atomic = host_atomic, .barrier = barrier, .shuffle = shuffle,                 \
-    .ballot = ballot, .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait
+    .shared_limit = SHARED_LIMIT, .register_limit = REGISTER_LIMIT, .begin = begin, .tensor_base = tensor_base, .thread = thread, .lane = lane,      \
+    .cta = cta, .load = host_load, .store = host_store, .atomic = host_atomic, .barrier = barrier, .shuffle = shuffle, .ballot = ballot,             \
+    .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait
 
 const SimtTarget simt_cpu = {.name = "the CPU", .elect = elect_low, .warp_values = warp_values, HOST_TARGET};
 const SimtTarget simt_simulator = {.name = "the simulator",

@@ -74,8 +74,5 @@ bool codegen_threads(Context *context, ClusterProgram *program, bool simulator) 
 }
 
 ThreadCode simt_code(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name) {
-    ThreadCode code = {.name = kernel->signature.name, .threads = kernel->threads, .shared = kernel->shared_bytes};
-    code.run = simt_leaf(e, target, kernel, name);
-    code.waits = LLVMGetStringAttributeAtIndex(code.run, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, HOST_WAITS, sizeof HOST_WAITS - 1) != NULL;
-    return code;
+    return (ThreadCode){simt_leaf(e, target, kernel, name), kernel->signature.name, kernel->threads, kernel->shared_bytes};
 }

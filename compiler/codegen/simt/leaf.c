@@ -30,12 +30,16 @@ int simt_count(const Type *type) {
 
 /* ---- where the CTA is ---- */
 
-static int64_t cluster_extent(const Simt *s, int axis) {
+int64_t simt_cluster_extent(const Simt *s, int axis) {
     const Dim *dim = s->kernel->signature.cluster_dims[axis];
     int64_t extent = 1;
     if (dim && !dim_is_int(dim, &extent))
         abort();
     return extent;
+}
+
+int64_t simt_cluster_size(const Simt *s) {
+    return simt_cluster_extent(s, 0) * simt_cluster_extent(s, 1) * simt_cluster_extent(s, 2);
 }
 
 /* Axes that no grid counts are 1, whatever the launch says. */
@@ -65,9 +69,9 @@ static void place_in_grid(Simt *s, LLVMValueRef number, LLVMValueRef const grid[
 /* Without @cluster_dims a CTA is its own cluster. */
 static void find_place(Simt *s) {
     Emitter *e = s->e;
-    int64_t extent[3], size = 1;
+    int64_t extent[3], size = simt_cluster_size(s);
     for (int axis = 0; axis < 3; axis++)
-        size *= extent[axis] = cluster_extent(s, axis);
+        extent[axis] = simt_cluster_extent(s, axis);
     LLVMValueRef number = s->target->cta(s), clusters[3];
     if (size == 1) {
         place_in_grid(s, number, s->launch.grid, s->cluster);
@@ -229,8 +233,8 @@ LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *ker
     find_place(s);
     simt_elements_begin(s);
     simt_block(s, kernel->body);
-    LLVMBuildRetVoid(e->builder);
     if (target->end)
         target->end(s);
+    LLVMBuildRetVoid(e->builder);
     return s->function;
 }

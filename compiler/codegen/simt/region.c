@@ -1,5 +1,5 @@
 /* Loops and branches: carried values are phis, one for each register. */
-#include "compiler/codegen/simt/simt.h"
+#include "compiler/codegen/simt/split.h"
 
 static void make_phis(Simt *s, IrValue *const *values, int count) {
     for (int i = 0; i < count; i++) {
@@ -100,10 +100,14 @@ static void emit_if(Simt *s, const IrOp *op) {
 }
 
 void simt_region(Simt *s, const IrOp *op) {
+    if (s->split && !s->depth && split_region(s, op))
+        return;
+    s->depth++;
     if (op->kind == OP_FOR)
         emit_for(s, op);
     else if (op->kind == OP_WHILE)
         emit_while(s, op);
     else
         emit_if(s, op);
+    s->depth--;
 }

@@ -10,6 +10,7 @@
 #include "compiler/codegen/emit.h"
 
 typedef struct Simt Simt;
+typedef struct Split Split;
 
 typedef enum SimtSpace {
     SPACE_GLOBAL, /* a tensor */
@@ -43,6 +44,8 @@ typedef enum SimtMma {
     MMA_I8,   /* m16n8k32, i32 accumulator; signs in the call */
 } SimtMma;
 
+typedef LLVMValueRef SimtCombine(Simt *s, const IrOp *op, LLVMValueRef a, LLVMValueRef b);
+
 /* What a target provides. The builder stands where the code goes; a hook may add blocks and leaves it at the end of the last one. All threads of a
  * CTA reach `barrier`, and all lanes of a warp what is a matter of the warp, together, but for what the kernel's own thread code does wrong. A hook
  * that a target has no use for is NULL where that is said. */
@@ -56,7 +59,7 @@ typedef struct SimtTarget {
     /* Makes the function `name`, its entry block with the builder in it, and sets s->function, s->self, and *places. What ends it is `ret void`,
      * written by the caller. Attributes that limit threads and registers are the target's: s->kernel's signature and s->threads are set. */
     void (*begin)(Simt *s, const char *name, LaunchPlaces *places);
-    void (*end)(Simt *s);                                       /* the function is complete. NULL: nothing is left to do */
+    void (*end)(Simt *s);                                       /* all ops are emitted, the end is to come. NULL: nothing is left to do */
     LLVMValueRef (*tensor_base)(Simt *s, LLVMValueRef pointer); /* of a tensor argument, as a pointer of the space that tensors lie in */
 
     /* Where am I. i32 but for `cta`. */
@@ -83,6 +86,8 @@ typedef struct SimtTarget {
 
     /* All lanes' i64 values, in order, behind a pointer: where it costs less than to shuffle, NULL elsewhere. */
     LLVMValueRef (*warp_values)(Simt *s, LLVMValueRef value, Span span);
+    /* The warp's values combined by the tree of shuffles by xor of 16, 8, 4, 2, 1. NULL: it is made of shuffles or warp_values. */
+    LLVMValueRef (*reduce_warp)(Simt *s, const IrOp *op, LLVMValueRef value, SimtCombine *combine);
 
     /* The thread-block cluster. Arrive and wait alternate in every thread of every CTA. */
     LLVMValueRef (*cluster_rank)(Simt *s);                    /* i32 */
@@ -117,6 +122,8 @@ struct Simt {
     LLVMValueRef cluster[3];         /* i64: thread-block cluster in the grid; without @cluster_dims the CTA itself */
     LLVMValueRef **values;           /* by IrValue.id: registers of the thread; of a scalar, one */
     struct SimtPlace *places;        /* element.c's */
+    Split *split;                    /* NULL: the function is of one thread; else of a CTA, by loops over threads (split.h) */
+    int depth;                       /* regions around, that each thread runs by itself */
 };
 
 /* ---- leaf.c ---- */
@@ -131,6 +138,8 @@ LLVMValueRef const *simt_tile(const Simt *s, const IrValue *value); /* registers
 void simt_set(Simt *s, const IrValue *value, LLVMValueRef scalar);
 LLVMValueRef *simt_registers(Simt *s, int count);    /* an array, in the arena */
 LLVMValueRef simt_int(const Simt *s, int64_t value); /* i32 */
+int64_t simt_cluster_extent(const Simt *s, int axis); /* CTAs of a thread-block cluster along an axis, */
+int64_t simt_cluster_size(const Simt *s);             /* and all: 1 without @cluster_dims */
 
 /* ---- region.c: for, while, if ---- */
 
@@ -187,6 +196,11 @@ void simt_cumsum(Simt *s, const IrOp *op);
 void simt_reduce(Simt *s, const IrOp *op);
 void simt_dot(Simt *s, const IrOp *op);
 void simt_mma(Simt *s, const IrOp *op); /* mma.c */
+
+/* ---- split.c ---- */
+
+/* The access, a load or store of the thread at hand, depends on no other thread's until they meet. */
+void simt_mark_access(Simt *s, LLVMValueRef access);
 
 /* ---- hooks.c: what hooks and emitters share ---- */
 

@@ -1,8 +1,6 @@
 /* Thread code, LANGUAGE.md 7: each op of it for the thread at hand. */
 #include "compiler/codegen/simt/simt.h"
 
-#include <stdlib.h>
-
 enum { LANES = 32 };
 
 static LLVMValueRef widen(Simt *s, LLVMValueRef value) {
@@ -11,26 +9,18 @@ static LLVMValueRef widen(Simt *s, LLVMValueRef value) {
 
 /* ---- where am I ---- */
 
-static int64_t cluster_extent(const Simt *s, int axis) {
-    const Dim *dim = s->kernel->signature.cluster_dims[axis];
-    int64_t extent = 1;
-    if (dim && !dim_is_int(dim, &extent))
-        abort();
-    return extent;
-}
-
 /* The CTAs of the row along `axis` that goes through rank 0, moved to where this CTA's row begins. */
 static LLVMValueRef cluster_mask(Simt *s, int axis) {
     LLVMBuilderRef builder = s->e->builder;
-    int64_t size = cluster_extent(s, 0) * cluster_extent(s, 1) * cluster_extent(s, 2), stride = 1, row = 0;
+    int64_t size = simt_cluster_size(s), stride = 1, row = 0;
     if (axis < 0)
         return simt_int(s, (INT64_C(1) << size) - 1);
     for (int before = 0; before < axis; before++)
-        stride *= cluster_extent(s, before);
-    for (int64_t i = 0; i < cluster_extent(s, axis); i++)
+        stride *= simt_cluster_extent(s, before);
+    for (int64_t i = 0; i < simt_cluster_extent(s, axis); i++)
         row |= INT64_C(1) << (i * stride);
     LLVMValueRef rank = s->target->cluster_rank(s);
-    LLVMValueRef place = LLVMBuildURem(builder, LLVMBuildUDiv(builder, rank, simt_int(s, stride), ""), simt_int(s, cluster_extent(s, axis)), "");
+    LLVMValueRef place = LLVMBuildURem(builder, LLVMBuildUDiv(builder, rank, simt_int(s, stride), ""), simt_int(s, simt_cluster_extent(s, axis)), "");
     LLVMValueRef first = LLVMBuildSub(builder, rank, LLVMBuildMul(builder, place, simt_int(s, stride), ""), "");
     return LLVMBuildShl(builder, simt_int(s, row), first, "");
 }
@@ -50,7 +40,7 @@ static LLVMValueRef position(Simt *s, const IrOp *op) {
     case OP_CLUSTER_RANK:
         return widen(s, s->target->cluster_rank(s));
     case OP_CLUSTER_SIZE:
-        return emit_int_const(s->e, cluster_extent(s, 0) * cluster_extent(s, 1) * cluster_extent(s, 2));
+        return emit_int_const(s->e, simt_cluster_size(s));
     case OP_CLUSTER_MASK:
         return cluster_mask(s, op->axis);
     default:
@@ -104,6 +94,8 @@ static LLVMValueRef reduce_values(Simt *s, const IrOp *op) {
 }
 
 static LLVMValueRef reduce_warp(Simt *s, const IrOp *op) {
+    if (s->target->reduce_warp)
+        return s->target->reduce_warp(s, op, simt_scalar(s, op->operands.items[0]), combine);
     if (s->target->warp_values)
         return reduce_values(s, op);
     LLVMValueRef value = simt_scalar(s, op->operands.items[0]);
