@@ -4,6 +4,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/config.h"
 #include "compiler/layout/layout.h"
+#include "compiler/lsp/lsp.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -478,6 +479,8 @@ static int print_facts(Arena *arena, const Options *options) {
 }
 
 int driver_run(Arena *arena, Interner *interner, const Options *options) {
+    if (options->serve_editor)
+        return lsp_run(stdin, stdout);
     if (options->show_help || options->show_version || options->show_search_dirs)
         return print_facts(arena, options);
     Compilation c = {.context = {.arena = arena}, .options = options, .output = output_name(arena, options), .runtime_path = find_runtime(arena)};

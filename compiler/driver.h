@@ -77,6 +77,7 @@ typedef struct Options {
     bool werror, quiet;
     ColorChoice color;
     DiagFormat diagnostics;
+    bool serve_editor;                              /* --lsp */
     bool show_version, show_help, show_search_dirs; /* the input may be missing */
 } Options;
 

@@ -39,6 +39,7 @@ typedef enum ValueForm {
     X(QUIET, "-w", VALUE_NONE, "", "no warnings")                                                                                                    \
     X(COLOR, "--color", VALUE_LONG, "WHEN", "auto, always or never")                                                                                 \
     X(DIAGNOSTICS, "--diagnostics", VALUE_LONG, "FORM", "text or json")                                                                              \
+    X(LSP, "--lsp", VALUE_NONE, "", "serve an editor by the Language Server Protocol, on standard input and output")                                  \
     X(VERSION, "--version", VALUE_NONE, "", "print the version")                                                                                     \
     X(HELP, "--help", VALUE_NONE, "", "print this")                                                                                                  \
     X(SEARCH_DIRS, "--print-search-dirs", VALUE_NONE, "", "print where the runtime is looked for")
@@ -342,6 +343,9 @@ static bool apply(Parser *p, OptionId id, const char *value) {
             return false;
         options->diagnostics = (DiagFormat)choice;
         return true;
+    case OPTION_LSP:
+        options->serve_editor = true;
+        return true;
     case OPTION_VERSION:
         options->show_version = true;
         return true;
@@ -425,7 +429,9 @@ static bool add_input(Options *options, const char *path) {
 /* What no single option can know. */
 static bool check_together(Parser *p) {
     Options *options = p->options;
-    if (options->show_version || options->show_help || options->show_search_dirs)
+    if (options->serve_editor && options->input)
+        return usage_error("'--lsp' takes no source, found '%s'", options->input);
+    if (options->serve_editor || options->show_version || options->show_help || options->show_search_dirs)
         return true;
     if (!options->input)
         return usage_error("no source; 'phobosc --help' lists the options");

@@ -40,7 +40,7 @@ static const char *mode_text(int mode) {
 }
 
 /* `read a: f32[ctx.super.x * BLOCK :+ BLOCK, 0 :+ M]` */
-static void print_tensor(Buffer *buffer, const ClusterKernel *kernel, const ClusterTensor *tensor) {
+void cluster_print_tensor(Buffer *buffer, const ClusterKernel *kernel, const ClusterTensor *tensor) {
     const Param *param = &kernel->kernel->signature.params.items[tensor->param];
     buffer_printf(buffer, "    %s %s: %s[", mode_text((int)tensor->mode), param->name, dtype_name(param->type->scalar));
     for (int k = 0; k < param->type->rank; k++) {
@@ -120,17 +120,21 @@ static void print_leaf(Buffer *buffer, const ClusterKernel *kernel) {
     }
 }
 
+void cluster_print_kernel(Buffer *buffer, const ClusterKernel *kernel) {
+    buffer_printf(buffer, "kernel %s%s\n", kernel->kernel->signature.name, kernel->kernel->signature.has_cluster ? "" : ": one unit of work");
+    print_super_tiles(buffer, kernel);
+    print_loops(buffer, kernel);
+    for (int j = 0; j < kernel->tensors.count; j++)
+        cluster_print_tensor(buffer, kernel, &kernel->tensors.items[j]);
+    print_states(buffer, kernel);
+    print_stages(buffer, kernel);
+    print_leaf(buffer, kernel);
+}
+
 void cluster_print(Buffer *buffer, const ClusterProgram *program) {
     buffer_printf(buffer, "cluster program of \"%s\"\n", program->file);
     for (int i = 0; i < program->kernels.count; i++) {
-        const ClusterKernel *kernel = program->kernels.items[i];
-        buffer_printf(buffer, "\nkernel %s%s\n", kernel->kernel->signature.name, kernel->kernel->signature.has_cluster ? "" : ": one unit of work");
-        print_super_tiles(buffer, kernel);
-        print_loops(buffer, kernel);
-        for (int j = 0; j < kernel->tensors.count; j++)
-            print_tensor(buffer, kernel, &kernel->tensors.items[j]);
-        print_states(buffer, kernel);
-        print_stages(buffer, kernel);
-        print_leaf(buffer, kernel);
+        buffer_puts(buffer, "\n");
+        cluster_print_kernel(buffer, program->kernels.items[i]);
     }
 }

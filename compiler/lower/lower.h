@@ -93,6 +93,8 @@ typedef struct ClusterProgram {
 /* Refusals go to the diagnostics. A kernel without @cluster is one unit of work: no axis is split. Variants are left empty. Never NULL. */
 ClusterProgram *cluster_split(Context *context, IrModule *module);
 void cluster_print(Buffer *buffer, const ClusterProgram *program); /* --emit=cluster */
+void cluster_print_kernel(Buffer *buffer, const ClusterKernel *kernel);
+void cluster_print_tensor(Buffer *buffer, const ClusterKernel *kernel, const ClusterTensor *tensor); /* one line */
 
 /* ---- affine.c ---- */
 

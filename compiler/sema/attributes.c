@@ -49,6 +49,10 @@ static int attribute_find(const char *name) {
     return -1;
 }
 
+const char *attribute_name(int index) {
+    return index < ATTRIBUTE_COUNT ? attributes[index].name : NULL;
+}
+
 bool attribute_is_known(const char *name) {
     return attribute_find(name) >= 0;
 }

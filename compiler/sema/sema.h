@@ -41,6 +41,7 @@ typedef enum Builtin {
 } Builtin;
 
 const char *builtin_name(Builtin builtin);
+const char *attribute_name(int index); /* without '@'; NULL after the last one */
 
 /* A fn at one of its calls: a copy of its own, checked with the types of the arguments. */
 struct Inlined {
