@@ -224,6 +224,16 @@ typedef struct PhbSharedArray {
 #define PHB_SHARED_UNNAMED (-1)
 #define PHB_SHARED_ARRAY(index) (-2 - (index))
 
+/* A tensor map of a stage: boxes of `rows` along axis `row_axis` of a tensor by `columns` along its last one, and one along each other axis, with 16-byte chunks
+ * swizzled over `swizzle` bytes, the width of a box; elements outside of the region at hand are 0. */
+typedef struct PhbTensorMap {
+    int32_t tensor; /* index into PhbLaunch.tensors */
+    int32_t row_axis, rows, columns, swizzle;
+} PhbTensorMap;
+
+#define PHB_MAP_BYTES 128 /* of a tensor map as the driver encodes it */
+#define PHB_MAP_ALIGN 64
+
 /* A stage as threads run it. */
 typedef struct PhbThreadStage {
     const char *entry;  /* its name in a GPU image */
@@ -232,10 +242,12 @@ typedef struct PhbThreadStage {
     int32_t shared;     /* bytes of shared memory a CTA, all of it dynamic */
     const PhbSharedArray *arrays; /* for messages: in the order of the source, for the simulator alone */
     int32_t array_count;
+    const PhbTensorMap *maps;
+    int32_t map_count;
 } PhbThreadStage;
 
 /* Code for GPUs. An entry takes one parameter by value, these without gaps: PhbTensorArg tensors[] (states included), uint64_t scalars[], int64_t dims[],
- * grid[3], super[3], supers[3]. The launch is one-dimensional: CTA x + grid.x * (y + grid.y * z); under @cluster_dims cluster-major, rank fastest, with a
+ * grid[3], super[3], supers[3], and at the next multiple of PHB_MAP_ALIGN the stage's tensor maps, if it has any. The launch is one-dimensional: CTA x + grid.x * (y + grid.y * z); under @cluster_dims cluster-major, rank fastest, with a
  * cluster of {size, 1, 1}. */
 typedef struct PhbGpuCode {
     int32_t arch;          /* 80: sm_80 */

@@ -196,6 +196,9 @@ bool layout_outer(int64_t rows, int64_t columns, int64_t width, int warp_bits, L
  * where the tile has less than 16 rows or 8 columns. A first factor of such a product may have it, too, 16 columns a step. */
 bool layout_mma(int64_t rows, int64_t columns, bool by_rows, int warp_bits, Layout *layout);
 bool layout_is_mma(const Layout *layout);
+/* The accumulator of matrix instructions of four warps, whole rows of 64 each. It is a layout_mma, too. False where the tile has less than 64 rows for every four
+ * warps, or less than 8 columns, or a thread more than 128 registers of it. */
+bool layout_wgmma(int64_t rows, int64_t columns, int warp_bits, Layout *layout);
 void layout_print(Buffer *buffer, const Layout *layout); /* "<c1 c2, c4 c8 r1 r2 0, r4 r8>": registers, lanes, warps */
 
 /* ---- type.c: types, interned; compared by pointer ---- */

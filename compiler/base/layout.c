@@ -186,6 +186,28 @@ bool layout_is_mma(const Layout *layout) {
            memcmp(layout_lanes(layout), mma_lanes, sizeof mma_lanes) == 0;
 }
 
+bool layout_wgmma(int64_t rows, int64_t columns, int warp_bits, Layout *layout) {
+    enum { ROW_BITS = 6, COLUMN_BITS = 3, REGISTERS = 2, GROUP_WARPS = 2, MOST_REGISTERS = 7 };
+    static const LayoutBasis group_warps[GROUP_WARPS] = {{{16, 0}}, {{32, 0}}};
+    Dealer dealer = {.bits = {layout_log2(rows), layout_log2(columns)}, .used = {ROW_BITS, COLUMN_BITS}};
+    *layout = (Layout){.warps = warp_bits};
+    if (warp_bits < GROUP_WARPS || dealer.bits[0] < ROW_BITS + warp_bits - GROUP_WARPS || dealer.bits[1] < COLUMN_BITS)
+        return false;
+    layout->registers = REGISTERS + bits_left(&dealer) - (warp_bits - GROUP_WARPS);
+    if (layout->registers > MOST_REGISTERS)
+        return false;
+    LayoutBasis *lanes = layout->bases + layout->registers, *warps = lanes + LAYOUT_LANES;
+    memcpy(layout->bases, mma_registers, sizeof mma_registers);
+    memcpy(lanes, mma_lanes, sizeof mma_lanes);
+    memcpy(warps, group_warps, sizeof group_warps);
+    for (int i = GROUP_WARPS; i < warp_bits; i++)
+        warps[i].at[0] = 1 << --dealer.bits[0];
+    dealer.next = layout->bases + REGISTERS;
+    while (bits_left(&dealer))
+        deal(&dealer, 1);
+    return true;
+}
+
 /* ---- text ---- */
 
 static void print_basis(Buffer *buffer, const LayoutBasis *basis) {

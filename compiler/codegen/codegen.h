@@ -30,7 +30,7 @@ bool codegen_threads(Context *context, ClusterProgram *program, bool simulator);
 typedef struct GpuTargets {
     const char *const *items; /* "sm_80", .. */
     int count;
-    bool automatic; /* and the oldest that each kernel runs on */
+    bool automatic; /* and the oldest that each kernel runs on, and sm_90a for what has bulk copies there */
     bool cubin;     /* machine code beside the PTX */
 } GpuTargets;
 

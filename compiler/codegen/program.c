@@ -268,9 +268,19 @@ static LLVMValueRef arrays_table(Emitter *e, const IrOps *arrays) {
     return array(e, &table);
 }
 
-static LLVMValueRef stage_record(Emitter *e, const char *entry, LLVMValueRef run, int threads, int64_t shared, const IrOps *arrays) {
-    return RECORD(
-        e, PhbThreadStage, string(e, entry), run, int32(e, threads), int32(e, (int)shared), arrays_table(e, arrays), int32(e, arrays->count));
+static LLVMValueRef maps_table(Emitter *e, const GpuStage *stage) {
+    Values maps = {0};
+    for (int i = 0; i < stage->map_count; i++) {
+        const PhbTensorMap *map = &stage->maps[i];
+        vec_push(e->context->arena, &maps,
+            RECORD(e, PhbTensorMap, int32(e, map->tensor), int32(e, map->row_axis), int32(e, map->rows), int32(e, map->columns), int32(e, map->swizzle)));
+    }
+    return array(e, &maps);
+}
+
+static LLVMValueRef stage_record(Emitter *e, const GpuStage *stage, LLVMValueRef run, const IrOps *arrays) {
+    return RECORD(e, PhbThreadStage, string(e, stage->entry), run, int32(e, stage->threads), int32(e, (int)stage->shared), arrays_table(e, arrays),
+        int32(e, arrays->count), maps_table(e, stage), int32(e, stage->map_count));
 }
 
 static LLVMValueRef gpu_record(Emitter *e, const ClusterKernel *kernel, const GpuImage *image) {
@@ -278,7 +288,7 @@ static LLVMValueRef gpu_record(Emitter *e, const ClusterKernel *kernel, const Gp
     for (int s = 0; s < kernel->stages.count; s++) {
         const GpuStage *stage = &image->stages[s];
         const IrOps none = {0};
-        vec_push(e->context->arena, &stages, stage_record(e, stage->entry, null_pointer(e), stage->threads, stage->shared, &none));
+        vec_push(e->context->arena, &stages, stage_record(e, stage, null_pointer(e), &none));
     }
     LLVMValueRef text = private_global(e, LLVMConstStringInContext2(e->llvm, image->text, (size_t)image->size, true));
     return RECORD(e, PhbGpuCode, int32(e, image->arch), int32(e, image->specific), int32(e, image->machine_code), int32(e, 0), text,
@@ -294,7 +304,8 @@ static LLVMValueRef simulator_stages(Emitter *e, const ClusterKernel *kernel, in
         LLVMValueRef run = LLVMGetNamedFunction(e->module, name);
         const IrKernel *threads = variant->threads[s];
         IrOps arrays = ir_shared_arrays(e->context, threads);
-        vec_push(e->context->arena, &stages, stage_record(e, threads->signature.name, run, threads->threads, threads->shared_bytes, &arrays));
+        const GpuStage stage = {.entry = threads->signature.name, .threads = threads->threads, .shared = threads->shared_bytes};
+        vec_push(e->context->arena, &stages, stage_record(e, &stage, run, &arrays));
     }
     return array(e, &stages);
 }

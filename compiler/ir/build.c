@@ -59,7 +59,7 @@ bool ir_is_atomic(OpKind kind) {
 }
 
 int ir_values_stored(OpKind kind) {
-    return kind == OP_LOAD ? 0 : kind == OP_ATOMIC_CAS || kind == OP_ASYNC_COPY ? 2 : 1;
+    return kind == OP_LOAD ? 0 : kind == OP_BULK_COPY ? 4 : kind == OP_ATOMIC_CAS || kind == OP_ASYNC_COPY ? 2 : 1;
 }
 
 const IrValue *ir_memory(const IrOp *op, bool *is_remote) {

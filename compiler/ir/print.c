@@ -149,7 +149,7 @@ void ir_print_op(Buffer *buffer, const IrOp *op) {
         buffer_puts(buffer, " ");
         print_const(buffer, op);
     } else if ((info->attr == ATTR_DIM || info->attr == ATTR_UNROLL) && op->dim) {
-        buffer_puts(buffer, info->attr == ATTR_UNROLL ? " unroll " : " ");
+        buffer_puts(buffer, info->attr == ATTR_UNROLL ? " unroll " : op->operands.count ? ", " : " ");
         dim_print(buffer, op->dim);
     }
     if (op->shared_bytes)

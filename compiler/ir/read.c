@@ -89,6 +89,9 @@ static void read_attribute(Reader *r, Line *line) {
         reader_advance(r);
         break;
     case ATTR_DIM:
+        read_operands(r, line, info->operands);
+        if (info->operands)
+            reader_expect(r, ",");
         line->dim = reader_dim(r, 0);
         break;
     case ATTR_AXIS:

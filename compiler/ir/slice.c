@@ -8,8 +8,8 @@ const IrValue *stored_value(const IrOp *op) {
 }
 
 const Type *access_type(const IrOp *op) {
-    if (op->kind == OP_ASYNC_COPY)
-        return op->operands.items[op->operands.count - 2]->type;
+    if (op->kind == OP_ASYNC_COPY || op->kind == OP_BULK_COPY)
+        return op->operands.items[op->operands.count - ir_values_stored(op->kind)]->type;
     return op->kind == OP_LOAD ? op->results.items[0]->type : stored_value(op)->type;
 }
 

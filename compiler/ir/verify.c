@@ -328,6 +328,10 @@ static bool check_regions(Verifier *v, const IrOp *op) {
     return true;
 }
 
+static bool gives_memory(OpKind kind) {
+    return kind == OP_SHARED || kind == OP_REMOTE || kind == OP_STAGE || kind == OP_RING || kind == OP_BULK_RING || kind == OP_SLOT || kind == OP_MBARRIERS;
+}
+
 static bool check_op(Verifier *v, IrOp *op) {
     const OpInfo *info = &op_info[op->kind];
     bool is_terminator = info->traits & TRAIT_TERMINATOR;
@@ -346,8 +350,7 @@ static bool check_op(Verifier *v, IrOp *op) {
         IrValue *result = op->results.items[i];
         if (result->def != op || result->index != i)
             return verify_broken(v, "result %d does not know its op", i + 1);
-        bool is_memory = op->kind == OP_SHARED || op->kind == OP_REMOTE || op->kind == OP_STAGE || op->kind == OP_RING || op->kind == OP_SLOT;
-        if (!is_memory && !verify_value_type(v, result->type))
+        if (!gives_memory(op->kind) && !verify_value_type(v, result->type))
             return false;
     }
     if (!is_terminator && !(info->traits & TRAIT_REGIONS) && !(verify_op(v, op) && verify_layouts(v, op)))
@@ -398,8 +401,8 @@ const char *ir_verify_kernel(Context *context, IrKernel *kernel, const IrOp **at
     Verifier v = {.context = context, .signature = &kernel->signature, .body = kernel->body, .threads = kernel->threads, .shared_bytes = kernel->shared_bytes};
     v.value_count = ir_number(kernel);
     v.defined = NEW_ARRAY(context->arena, IrValue *, v.value_count);
-    if (check_signature(&v))
-        check_body(&v);
+    if (check_signature(&v) && check_body(&v) && kernel->threads)
+        verify_running(&v);
     *at = v.op;
     return v.message;
 }

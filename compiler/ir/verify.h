@@ -46,4 +46,10 @@ bool verify_copy(Verifier *v, const IrOp *op, const Type *slice); /* what an asy
 /* Of an op whose types are sound. */
 bool verify_layouts(Verifier *v, const IrOp *op);
 
+/* ---- verify_async.c: bulk copies, and matrix instructions of four warps ---- */
+
+bool verify_async(Verifier *v, const IrOp *op);
+bool verify_bulk_copy(Verifier *v, const IrOp *op, const Type *slice);
+bool verify_running(Verifier *v); /* of a whole kernel that is sound else */
+
 #endif

@@ -92,7 +92,8 @@ static bool check_ring(Verifier *v, const Type *type) {
 
 static bool check_slot(Verifier *v, const IrOp *op, const Type *ring, const Type *slot) {
     const IrValue *number = op->operands.items[1];
-    if (!op->operands.items[0]->def || op->operands.items[0]->def->kind != OP_RING)
+    const IrOp *def = op->operands.items[0]->def;
+    if (!def || (def->kind != OP_RING && def->kind != OP_BULK_RING))
         return verify_broken(v, "the first operand is no ring");
     if (number->type->kind != TYPE_SCALAR || number->type->scalar != PHB_I64)
         return verify_broken(v, "a slot's number is an i64, found '%s'", verify_type_text(v, number->type));
@@ -128,7 +129,7 @@ static bool check_mma(Verifier *v, const IrOp *op, const Type *result) {
 bool verify_layouts(Verifier *v, const IrOp *op) {
     const Type *from = op->operands.count ? op->operands.items[0]->type : NULL, *to = op->results.count ? op->results.items[0]->type : NULL;
     Layout swapped;
-    bool is_memory_level = op->kind >= OP_CONVERT_LAYOUT && op->kind <= OP_ASYNC_WAIT;
+    bool is_memory_level = op->kind >= OP_CONVERT_LAYOUT && op->kind <= OP_WGMMA_WAIT;
     if (!v->threads)
         return !is_memory_level || verify_broken(v, "'%s' stands before the memory level", op_info[op->kind].text);
     if (op->shared_at < 0 || op->shared_bytes < 0 || op->shared_at + op->shared_bytes > v->shared_bytes)
@@ -152,6 +153,6 @@ bool verify_layouts(Verifier *v, const IrOp *op) {
     case OP_MMA_T:
         return check_mma(v, op, to);
     default:
-        return !(op_info[op->kind].traits & TRAIT_REDUCES) || check_reduction(v, op, from, to);
+        return !(op_info[op->kind].traits & TRAIT_REDUCES) ? verify_async(v, op) : check_reduction(v, op, from, to);
     }
 }

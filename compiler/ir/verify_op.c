@@ -105,6 +105,8 @@ static bool check_slice_values(Verifier *v, const IrOp *op, const Type *slice) {
     int first = op->operands.count - ir_values_stored(op->kind);
     if (op->kind == OP_ASYNC_COPY)
         return verify_copy(v, op, slice);
+    if (op->kind == OP_BULK_COPY)
+        return verify_bulk_copy(v, op, slice);
     if (slice->kind == TYPE_TILE)
         slice = type_laid_out(v->context->types, slice, op->results.count ? result_type(op)->layout : operand_type(op, first)->layout);
     for (int i = first; i < op->operands.count; i++)
@@ -226,7 +228,7 @@ static bool check_dot(Verifier *v, const IrOp *op) {
     }
     if (!check_one_type(v, operand_type(op, 2), result, "accumulator and result"))
         return false;
-    int k = op->kind == OP_DOT_T || op->kind == OP_MMA_T;
+    int k = op->kind == OP_DOT_T || op->kind == OP_MMA_T || op->kind == OP_WGMMA_T;
     if (!verify_same_extent(v, a->dims[1], b->dims[k]) || !verify_same_extent(v, a->dims[0], result->dims[0]) ||
         !verify_same_extent(v, b->dims[!k], result->dims[1]))
         return verify_broken(v, "'%s' and '%s' do not contract to '%s'", verify_type_text(v, a), verify_type_text(v, b), verify_type_text(v, result));
@@ -315,6 +317,8 @@ static bool check_kind(Verifier *v, const IrOp *op) {
     case OP_DOT_T:
     case OP_MMA:
     case OP_MMA_T:
+    case OP_WGMMA:
+    case OP_WGMMA_T:
         return check_dot(v, op);
     default:
         return true;
@@ -333,13 +337,13 @@ bool verify_op(Verifier *v, const IrOp *op) {
         return check_const(v, op);
     if (op->kind == OP_ASYNC_WAIT)
         return op->dim ? verify_dim(v, op->dim, SCOPE_STATIC) : verify_broken(v, "how many groups may be left is missing");
-    if (op->kind == OP_SLOT)
+    if (op->kind == OP_SLOT || op->kind == OP_MBARRIER_EXPECT || op->kind == OP_MBARRIER_WAIT || op->kind == OP_WGMMA_WAIT)
         return true; /* verify_layouts looks at it */
     if (info->attr == ATTR_DIM)
         return op->dim ? verify_dim(v, op->dim, SCOPE_LEAF) && check_result_i64(v, op) : verify_broken(v, "the dim is missing");
     if (op->kind == OP_REMOTE)
         return check_remote(v, op);
-    bool is_dot = op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T;
+    bool is_dot = op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T || op->kind == OP_WGMMA || op->kind == OP_WGMMA_T;
     for (int i = is_dot ? 2 : 0; i < op->operands.count; i++)
         if (!verify_value_type(v, operand_type(op, i)))
             return false;

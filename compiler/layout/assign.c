@@ -171,6 +171,9 @@ static void assign_op(Assigner *a, IrOp *op) {
     case OP_DOT_T:
         assign_product(a, op);
         return;
+    case OP_WGMMA: /* layout_bulk moves the factors */
+    case OP_WGMMA_T:
+        return;
     default:
         if (op_info[op->kind].traits & TRAIT_REDUCES)
             assign_reduction(a, op);

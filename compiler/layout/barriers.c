@@ -38,7 +38,7 @@ static void add_ring(const Walk *w, const IrOp *op, const IrOp *slot, bool write
 static void add_copy(const Walk *w, const IrOp *op, Touches *touches) {
     Touch touch = {.op = op, .param = op->operands.items[0]->index};
     vec_push(w->context->arena, touches, touch);
-    add_ring(w, op, op->operands.items[op->operands.count - 2]->def, true, touches);
+    add_ring(w, op, op->operands.items[op->operands.count - ir_values_stored(op->kind)]->def, true, touches);
 }
 
 static void add_memory(const Walk *w, const IrOp *op, Touches *touches) {
@@ -59,7 +59,7 @@ static void add_scratch(const Walk *w, const IrOp *op, bool writes, Touches *tou
 }
 
 static bool has_scratch(const IrOp *op) {
-    return op->shared_bytes && op->kind != OP_STAGE && op->kind != OP_SHARED && op->kind != OP_RING;
+    return op->shared_bytes && op->kind != OP_STAGE && op->kind != OP_SHARED && op->kind != OP_RING && op->kind != OP_BULK_RING;
 }
 
 static void add_factor(const Walk *w, const IrValue *factor, Touches *touches) {
@@ -73,13 +73,16 @@ static void add_factor(const Walk *w, const IrValue *factor, Touches *touches) {
 
 /* Before the op's own barrier, if it has one. */
 static void add_touches(const Walk *w, const IrOp *op, Touches *touches) {
-    if (op->kind == OP_ASYNC_COPY)
+    if (op->kind == OP_ASYNC_COPY || op->kind == OP_BULK_COPY)
         add_copy(w, op, touches);
     else if (op_info[op->kind].attr == ATTR_SLICE)
         add_memory(w, op, touches);
     if (op->kind == OP_STAGE || has_scratch(op))
         add_scratch(w, op, true, touches);
-    if (op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T)
+    if (op->kind == OP_MBARRIER_EXPECT || op->kind == OP_MBARRIER_WAIT)
+        add_scratch(w, op->operands.items[0]->def, false, touches);
+    bool is_product = op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T;
+    if (is_product || op->kind == OP_WGMMA || op->kind == OP_WGMMA_T)
         for (int i = 0; i < 2; i++)
             add_factor(w, op->operands.items[i], touches);
 }
@@ -118,7 +121,8 @@ static bool is_owned(const Walk *w, const Type *type) {
 static bool same_threads(const Walk *w, const Touch *before, const Touch *touch) {
     const IrOp *a = before->op, *b = touch->op;
     bool are_slices = op_info[a->kind].attr == ATTR_SLICE && op_info[b->kind].attr == ATTR_SLICE && !ir_is_atomic(a->kind) &&
-                      !ir_is_atomic(b->kind) && a->kind != OP_ASYNC_COPY && b->kind != OP_ASYNC_COPY;
+                      !ir_is_atomic(b->kind) && a->kind != OP_ASYNC_COPY && b->kind != OP_ASYNC_COPY &&
+                      a->kind != OP_BULK_COPY && b->kind != OP_BULK_COPY;
     if (!are_slices || !slice_same(a, b) || access_type(a) != access_type(b) || !is_owned(w, access_type(a)))
         return false;
     for (int i = 0; before->loop && i < a->operands.items[0]->type->rank; i++)

@@ -11,6 +11,7 @@ typedef struct Class {
     int64_t rows, columns;
     bool is_tile, is_product, is_accessed, is_reduced[2];
     bool no_mma;    /* a product of it that matrix instructions cannot do */
+    bool is_wgmma;  /* or that those of four warps do */
     int fast;       /* the axis along which memory runs */
     int64_t vector; /* elements of 16 bytes of the narrowest tensor that it is loaded from or stored to */
     const Layout *layout;
@@ -51,6 +52,7 @@ static void unite(Chooser *c, const IrValue *a, const IrValue *b) {
     y->parent = x->parent;
     x->is_product |= y->is_product;
     x->no_mma |= y->no_mma;
+    x->is_wgmma |= y->is_wgmma;
     if (y->is_accessed) {
         x->fast = x->is_accessed ? x->fast : y->fast;
         x->vector = y->vector > x->vector ? y->vector : x->vector;
@@ -151,9 +153,12 @@ static void note_op(Chooser *c, const IrOp *op) {
         return;
     case OP_DOT:
     case OP_DOT_T:
+    case OP_WGMMA:
+    case OP_WGMMA_T:
         unite(c, op->results.items[0], op->operands.items[2]);
         class_of(c, op->results.items[0])->is_product = true;
         class_of(c, op->results.items[0])->no_mma |= !layout_mma_step(c->kernel, op);
+        class_of(c, op->results.items[0])->is_wgmma |= op->kind == OP_WGMMA || op->kind == OP_WGMMA_T;
         return;
     default:
         break;
@@ -206,7 +211,9 @@ static const Layout *keep(Chooser *c, const Layout *layout) {
 static bool give(Chooser *c, Class *class) {
     Layout layout;
     bool fits;
-    if (class->is_product && c->tensor_cores && !class->no_mma && layout_mma(class->rows, class->columns, c->chained, c->warp_bits, &layout)) {
+    if (class->is_wgmma) {
+        fits = layout_wgmma(class->rows, class->columns, c->warp_bits, &layout);
+    } else if (class->is_product && c->tensor_cores && !class->no_mma && layout_mma(class->rows, class->columns, c->chained, c->warp_bits, &layout)) {
         fits = true;
     } else if (class->is_product) {
         fits = layout_outer(class->rows, class->columns, 4, c->warp_bits, &layout);

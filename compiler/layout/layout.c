@@ -67,13 +67,15 @@ static int choose_threads(Context *context, IrKernel *kernel, const LayoutLimits
 bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why) {
     if (limits->tensor_cores)
         layout_round(context, kernel);
-    kernel->threads = choose_threads(context, kernel, limits);
+    int bulk_threads = layout_bulk_mark(context, kernel, limits);
+    kernel->threads = bulk_threads && !kernel->signature.launch_threads ? bulk_threads : choose_threads(context, kernel, limits);
     if (kernel->threads % 32 != 0 && largest_tile(kernel->body) > 0) {
         *why = arena_printf(context->arena, "tiles need whole warps, and %d threads are not", kernel->threads);
         return false;
     }
     if (!layout_assign(context, kernel, limits->tensor_cores, why))
         return false;
+    layout_bulk(context, kernel, kernel->body, limits);
     if (limits->tensor_cores)
         layout_pipeline(context, kernel, limits);
     layout_prefetch(context, kernel);

@@ -9,6 +9,7 @@ typedef struct LayoutLimits {
     int64_t shared_bytes; /* a CTA */
     int registers;        /* 32-bit ones a thread */
     bool tensor_cores;    /* matrix instructions of a warp */
+    bool bulk;            /* bulk copies, and matrix instructions of four warps */
 } LayoutLimits;
 
 /* Brings `kernel` to the memory level, in place: the passes below, one after the other. False where it cannot run as threads under `limits`: *why is
@@ -42,6 +43,31 @@ void layout_round(Context *context, IrKernel *kernel); /* factors of f32 as @ten
 
 bool layout_assign(Context *context, IrKernel *kernel, bool tensor_cores, const char **why);
 
+/* ---- bulk.c: contractions by bulk copies and matrix instructions of four warps ---- */
+
+/* Makes `wgmma`s of the products at the value level that can be done so; how many threads they want, 0 where there are none. */
+int layout_bulk_mark(Context *context, IrKernel *kernel, const LayoutLimits *limits);
+void layout_bulk(Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits); /* their loops' slices; after layouts are assigned */
+
+/* ---- bulk_map.c: slots of bulk rings, tensor maps ---- */
+
+enum { BULK_ALIGN = 1024 }; /* of a slot, bytes: the widest swizzle repeats after so many */
+
+/* A slot holds the first so many bytes of all rows, then the next ones: 128, or all that a row has. */
+int64_t layout_bulk_span(const Type *type);
+int64_t layout_bulk_slot_bytes(const Type *type);
+
+/* What one instruction copies: a box of `rows` along an axis of the tensor by `columns` along its last. */
+typedef struct BulkMap {
+    int param, row_axis, rows, columns; /* elements */
+    int swizzle;                        /* bytes: 32, 64 or 128 */
+} BulkMap;
+typedef VEC(BulkMap) BulkMaps;
+
+BulkMap layout_bulk_map(const IrOp *copy);
+BulkMaps layout_bulk_maps(Context *context, const IrKernel *kernel); /* of all its bulk copies, each once, in order */
+int layout_bulk_number(const BulkMaps *maps, const BulkMap *map);    /* maps->count: it is not among them */
+
 /* ---- prefetch.c ---- */
 
 void layout_prefetch(Context *context, IrKernel *kernel);
@@ -70,6 +96,10 @@ int layout_warps_reduced(const Layout *layout, int axis); /* bits of the warp's 
 /* What came of a kernel at the memory level, for a target: what -Rlayout and -Rtensorcore ask for, and what @tensorcore and @pipeline did not get. `values`
  * spells the assignment of the search dims. */
 void layout_remarks(Context *context, const IrKernel *kernel, const char *target, const char *values);
+
+/* ---- order.c ---- */
+
+int layout_order(const IrKernel *kernel); /* CTAs start in groups of so many rows of the grid, column by column; 0: row by row */
 
 /* ---- barriers.c ---- */
 

@@ -64,6 +64,10 @@ static int64_t reduction_bytes(const IrOp *op) {
 int64_t layout_shared_bytes(const IrKernel *kernel, const IrOp *op) {
     int sources[1 << LAYOUT_REGISTERS];
     switch (op->kind) {
+    case OP_BULK_RING:
+        return tile_extent(op->results.items[0]->type, 0) * layout_bulk_slot_bytes(op->results.items[0]->type);
+    case OP_MBARRIERS:
+        return tile_extent(op->results.items[0]->type, 0) * (int64_t)sizeof(int64_t);
     case OP_STAGE:
     case OP_SHARED:
     case OP_RING:
@@ -132,7 +136,8 @@ static void end_lives(Placer *p) {
     for (int i = 0; i < p->uses.count; i++) {
         Use *use = &p->uses.items[i];
         use->last = use->first;
-        if ((use->op->kind == OP_STAGE || use->op->kind == OP_RING) && p->last_use[use->op->results.items[0]->id] > use->last)
+        bool is_result = use->op->kind == OP_STAGE || use->op->kind == OP_RING || use->op->kind == OP_BULK_RING || use->op->kind == OP_MBARRIERS;
+        if (is_result && p->last_use[use->op->results.items[0]->id] > use->last)
             use->last = p->last_use[use->op->results.items[0]->id];
         if (use->op->kind == OP_SHARED)
             use->last = p->next;
@@ -144,13 +149,14 @@ static void end_lives(Placer *p) {
 /* The lowest place that no earlier use holds at the same time. */
 static void place(Placer *p, int index) {
     Use *use = &p->uses.items[index];
+    int64_t align = use->op->kind == OP_BULK_RING ? BULK_ALIGN : ALIGN;
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < index; i++) {
             const Use *other = &p->uses.items[i];
             bool together = use->first <= other->last && other->first <= use->last;
             if (together && use->at < other->at + other->bytes && other->at < use->at + use->bytes) {
-                use->at = round_up(other->at + other->bytes, ALIGN);
+                use->at = round_up(other->at + other->bytes, align);
                 moved = true;
             }
         }

@@ -12,8 +12,12 @@ typedef struct Remarks {
 
 /* ---- products ---- */
 
+static bool is_wgmma(const IrOp *op) {
+    return op->kind == OP_WGMMA || op->kind == OP_WGMMA_T;
+}
+
 static bool is_product(const IrOp *op) {
-    return op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T;
+    return op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T || is_wgmma(op);
 }
 
 static const char *shape_text(const Remarks *r, const IrOp *op) {
@@ -26,8 +30,13 @@ static void say_instruction(const Remarks *r, const IrOp *op) {
     Diag *diag = r->context->diag;
     PhbDType dtype = op->operands.items[0]->type->scalar;
     bool is_mma = op->kind == OP_MMA || op->kind == OP_MMA_T, asks = r->kernel->signature.tensorcore != TENSORCORE_NONE;
-    if (!r->wants_tensorcore && (is_mma || !asks))
+    if (!r->wants_tensorcore && (is_mma || is_wgmma(op) || !asks))
         return;
+    if (is_wgmma(op)) {
+        diag_remark_once(diag, REMARK_TENSORCORE, op->span, "on %s this dot, %s, is wgmma m64n%" PRId64 "k16 on %s", r->target, shape_text(r, op),
+            tile_columns(op->results.items[0]->type), dtype_name(dtype));
+        return;
+    }
     if (is_mma) {
         diag_remark_once(diag, REMARK_TENSORCORE, op->span, "on %s this dot, %s, is mma.sync m16n8k%d on %s", r->target, shape_text(r, op),
             layout_mma_step(r->kernel, op), dtype == PHB_F32 ? "f32 rounded to tf32" : dtype_name(dtype));
@@ -46,7 +55,8 @@ static const char *factor_text(const Remarks *r, const IrValue *factor) {
     if (factor->def->kind != OP_SLOT)
         return "staged in shared memory";
     dim_is_int(factor->def->operands.items[0]->type->dims[0], &slots);
-    return arena_printf(r->context->arena, "copied ahead to a ring of %" PRId64 " slots", slots);
+    return arena_printf(r->context->arena, "copied ahead%s to a ring of %" PRId64 " slots",
+        factor->def->operands.items[0]->def->kind == OP_BULK_RING ? " by a tensor map" : "", slots);
 }
 
 static void say_factors(const Remarks *r, const IrOp *op) {
@@ -72,7 +82,7 @@ static void say_conversion(const Remarks *r, const IrOp *op) {
 
 static void say_block(Remarks *r, const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next) {
-        r->has_ring |= op->kind == OP_RING;
+        r->has_ring |= op->kind == OP_RING || op->kind == OP_BULK_RING;
         if (is_product(op)) {
             say_instruction(r, op);
             say_factors(r, op);

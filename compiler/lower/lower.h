@@ -54,6 +54,8 @@ typedef struct GpuStage {
     const char *entry; /* its name in the image */
     int threads;       /* a CTA */
     int64_t shared;    /* bytes a CTA */
+    const PhbTensorMap *maps;
+    int map_count;
 } GpuStage;
 
 /* Code of a variant for one target; filled in by code generation. */

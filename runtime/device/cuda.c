@@ -62,8 +62,10 @@ static bool try_launch(CudaDevice *cuda, const CudaLaunch *entry, int stage, con
     int64_t ctas;
     if (!count_ctas(cuda, launch, &ctas, error))
         return false;
-    char parameter[4096];
+    char parameter[LARGEST_PARAMETER];
     pack_parameter(cuda, launch, parameter);
+    if (!cuda_encode_maps(cuda, &cuda->stages[stage], launch, parameter + cuda_map_offset(cuda->parameter_bytes), error))
+        return false;
     cuda->driver->context_use(cuda->context);
     CudaResult result = start(cuda, &cuda->stages[stage], (unsigned)ctas, parameter);
     if (result == 0)

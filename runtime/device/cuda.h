@@ -7,9 +7,13 @@
 
 #include <pthread.h>
 
+#define LARGEST_PARAMETER 4096 /* bytes that a launch takes */
+
 typedef struct CudaStage {
     CudaFunction *function;
     unsigned threads, shared; /* of a CTA; bytes */
+    const PhbTensorMap *maps;
+    int map_count;
 } CudaStage;
 
 typedef struct CudaLaunch CudaLaunch;
@@ -54,6 +58,11 @@ typedef struct CudaDevice {
 bool cuda_check(const CudaDevice *cuda, bool *runs, Error *error);
 /* Loads the variant's best image into the current context and readies each stage. */
 bool cuda_load(CudaDevice *cuda, const PhbVariant *variant, Error *error);
+
+/* ---- cuda_map.c ---- */
+
+size_t cuda_map_offset(size_t parameter_bytes); /* where the first map lies in the parameter */
+bool cuda_encode_maps(const CudaDevice *cuda, const CudaStage *stage, const PhbLaunch *launch, char *to, Error *error);
 
 /* ---- cuda_lane.c ---- */
 

@@ -36,6 +36,17 @@ enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_BLOCKING = 1, CUDA_EVENT_NO_TIMI
 enum { CUDA_JIT_ERROR_LOG = 5, CUDA_JIT_ERROR_LOG_BYTES = 6 };
 enum { CUDA_LAUNCH_CLUSTER = 4 };
 
+enum { /* of a tensor map */
+    CUDA_MAP_U8 = 0,
+    CUDA_MAP_U16 = 1,
+    CUDA_MAP_U32 = 2,
+    CUDA_MAP_U64 = 4,
+    CUDA_MAP_SWIZZLE_32 = 1,
+    CUDA_MAP_SWIZZLE_64 = 2,
+    CUDA_MAP_SWIZZLE_128 = 3,
+    CUDA_MAP_PROMOTE_256 = 3,
+};
+
 typedef struct CudaLaunchAttribute {
     int id;
     char pad[4];

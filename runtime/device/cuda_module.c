@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define LOG_BYTES 4096
-#define LARGEST_PARAMETER 4096
 #define PORTABLE_CLUSTER 8
 
 static void image_name(const PhbGpuCode *code, char *name, size_t room) {
@@ -71,9 +70,19 @@ static bool card_has_clusters(const CudaDevice *cuda, Error *error) {
         cuda->kernel->name, cuda->card, cuda->major, cuda->minor);
 }
 
+static size_t parameter_with_maps(const CudaDevice *cuda, const PhbThreadStage *code) {
+    return code->map_count > 0 ? cuda_map_offset(cuda->parameter_bytes) + (size_t)code->map_count * PHB_MAP_BYTES : cuda->parameter_bytes;
+}
+
 /* Before anything is loaded; what the driver's compiler makes of it is seen later. */
 static bool stage_fits(const CudaDevice *cuda, const PhbThreadStage *code, Error *error) {
     int most = 0;
+    if (code->map_count > 0 && cuda->driver->encode_map == NULL)
+        return error_set(error, "kernel '%s' needs tensor maps, which driver CUDA %d.%d cannot make: update it to 12.0 or newer, or compile with --gpu=sm_80",
+            cuda->kernel->name, cuda->driver->version / 1000, cuda->driver->version % 1000 / 10);
+    if (parameter_with_maps(cuda, code) > LARGEST_PARAMETER)
+        return error_set(error, "kernel '%s' takes %zu bytes of parameters, and a card takes %d: use fewer tensors", cuda->kernel->name,
+            parameter_with_maps(cuda, code), LARGEST_PARAMETER);
     cuda->driver->device_attribute(&most, CUDA_DEVICE_SHARED_A_BLOCK, cuda->id);
     return code->shared <= most || error_set(error, "kernel '%s' wants %d bytes of shared memory a CTA, and %s has %d: compile with a smaller leaf tile, -D leaf.NAME=VALUE",
                                        cuda->kernel->name, code->shared, cuda->card, most);
@@ -81,7 +90,7 @@ static bool stage_fits(const CudaDevice *cuda, const PhbThreadStage *code, Error
 
 static bool ready_stage(CudaDevice *cuda, const PhbThreadStage *code, CudaStage *stage, Error *error) {
     const CudaDriver *driver = cuda->driver;
-    *stage = (CudaStage){.threads = (unsigned)code->threads, .shared = (unsigned)code->shared};
+    *stage = (CudaStage){.threads = (unsigned)code->threads, .shared = (unsigned)code->shared, .maps = code->maps, .map_count = code->map_count};
     CudaResult result = driver->module_function(&stage->function, cuda->module, code->entry);
     if (result != 0)
         return cuda_fail(driver, error, result, code->entry);
@@ -148,9 +157,6 @@ bool cuda_load(CudaDevice *cuda, const PhbVariant *variant, Error *error) {
     const PhbGpuCode *code = cuda_choose_code(variant, cuda->major, cuda->minor);
     if (code == NULL)
         return refuse_images(cuda, variant, error);
-    if (cuda->parameter_bytes > LARGEST_PARAMETER)
-        return error_set(error, "kernel '%s' takes %zu bytes of parameters, and a card takes %d: use fewer tensors", kernel->name, cuda->parameter_bytes,
-            LARGEST_PARAMETER);
     if (!load_image(cuda, code, error))
         return false;
     cuda->stages = new_zeroed((size_t)kernel->stage_count, sizeof *cuda->stages);

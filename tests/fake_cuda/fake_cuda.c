@@ -293,6 +293,23 @@ EXPORT CudaResult cuLaunchKernel(CudaFunction *function, unsigned grid_x, unsign
     return extra != NULL || grid_y * grid_z * block_y * block_z != 1 ? 1 : launch(function, grid_x, block_x, shared, parameters, cluster);
 }
 
+/* A map here is what was said of it, as numbers. */
+#ifndef WITHOUT_cuTensorMapEncodeTiled
+EXPORT CudaResult cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *base, const uint64_t *extents, const uint64_t *strides, const unsigned *box,
+    const unsigned *steps, int interleave, int swizzle, int promotion, int fill) {
+    BEGIN("cuTensorMapEncodeTiled");
+    if ((uintptr_t)map % 64 != 0 || (uintptr_t)base % 16 != 0 || rank < 1 || rank > 4 || interleave != 0 || fill != 0 || promotion != CUDA_MAP_PROMOTE_256)
+        return 1;
+    for (unsigned k = 0; k < rank; k++)
+        if (extents[k] == 0 || box[k] == 0 || box[k] > 256 || steps[k] != 1 || (k + 1 < rank && strides[k] % 16 != 0))
+            return 1;
+    const uint64_t said[16] = {(uint64_t)type, rank, (uint64_t)(uintptr_t)base, (uint64_t)swizzle, extents[0], extents[1], rank > 2 ? extents[2] : 0, strides[0],
+        rank > 2 ? strides[1] : 0, box[0], rank > 1 ? box[1] : 0, rank > 2 ? box[2] : 0};
+    memcpy(map, said, sizeof said);
+    return 0;
+}
+#endif
+
 #ifndef WITHOUT_cuLaunchKernelEx
 EXPORT CudaResult cuLaunchKernelEx(const CudaLaunchConfig *config, CudaFunction *function, void **parameters, void **extra) {
     BEGIN("cuLaunchKernelEx");

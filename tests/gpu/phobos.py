@@ -15,6 +15,7 @@ DTYPES = {
 }
 MAX_RANK = 4
 ROW_ALIGN = 128
+MAP_BYTES, MAP_ALIGN = 128, 64
 
 
 def _check(result, what):
@@ -22,6 +23,21 @@ def _check(result, what):
         name = ctypes.c_char_p()
         _driver.cuGetErrorName(result, ctypes.byref(name))
         raise RuntimeError(f"{what}: {name.value.decode() if name.value else result}")
+
+
+def tensor_map(tensor, row_axis, rows, columns, swizzle):
+    """What the driver makes of a tensor and the boxes that bulk copies take of it: PhbTensorMap."""
+    rank, u64, u32 = tensor.dim(), ctypes.c_uint64, ctypes.c_uint
+    axes = [rank - 1 - k for k in range(rank)]
+    size = tensor.element_size()
+    extents = (u64 * rank)(*[tensor.shape[axis] for axis in axes])
+    strides = (u64 * rank)(*[tensor.stride(axis) * size for axis in axes[1:]], 0)
+    box = (u32 * rank)(*[columns if k == 0 else rows if axis == row_axis else 1 for k, axis in enumerate(axes)])
+    room = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGN)
+    at = ctypes.addressof(room) + -ctypes.addressof(room) % MAP_ALIGN
+    _check(_driver.cuTensorMapEncodeTiled(ctypes.c_void_p(at), {1: 0, 2: 1, 4: 2, 8: 4}[size], rank, ctypes.c_void_p(tensor.data_ptr()), extents, strides, box,
+                                          (u32 * rank)(*[1] * rank), 0, {32: 1, 64: 2, 128: 3}[swizzle], 3, 0), "cuTensorMapEncodeTiled")
+    return ctypes.string_at(at, MAP_BYTES)
 
 
 def ceildiv(a, b):
@@ -89,6 +105,8 @@ class Image:
         names = {**dims, "ceildiv": ceildiv, "extent": lambda t, k: t.shape[k], "min": min, "max": max, **tensors}
         grid = [eval(text.replace("/", "//"), {}, names) for text in about["grid"]]
         parameter += struct.pack("<9q", *grid, 0, 0, 0, 1, 1, 1)
+        for number, (tensor, *box) in enumerate(about["stages"][0]["maps"]):
+            parameter += b"\0" * (-len(parameter) % MAP_ALIGN if number == 0 else 0) + tensor_map(tensors[about["tensors"][tensor]["name"]], *box)
         holder = ctypes.create_string_buffer(parameter, len(parameter))
         pointers = (ctypes.c_void_p * 1)(ctypes.cast(holder, ctypes.c_void_p))
         cluster = about["cluster"]

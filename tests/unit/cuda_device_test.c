@@ -1,5 +1,6 @@
 /* The CUDA device against a fake driver (tests/fake_cuda): tiles go there and back, launches get their parameters, every refusal and fault is told
  * with its cause and the way out. Each test is a process of its own; the environment chooses the driver before its first call. */
+#include "runtime/device/cuda_driver.h"
 #include "runtime/device/device.h"
 #include "runtime/sched/sched.h"
 
@@ -42,7 +43,12 @@ typedef struct Parameter {
     int64_t grid[3], super[3], supers[3];
 } Parameter;
 
+/* What the fake driver makes a map of: type, rank, base, swizzle, extents, strides, box. */
+static uint64_t seen_maps[2][16];
+
 static unsigned seen_ctas, seen_threads, seen_shared, seen_cluster;
+
+static bool with_maps;
 
 void fake_kernel_scale(const void *parameter, unsigned ctas, unsigned threads, unsigned shared, const unsigned cluster[3]);
 void fake_kernel_scale(const void *parameter, unsigned ctas, unsigned threads, unsigned shared, const unsigned cluster[3]) {
@@ -51,6 +57,7 @@ void fake_kernel_scale(const void *parameter, unsigned ctas, unsigned threads, u
     seen_threads = threads;
     seen_shared = shared;
     seen_cluster = cluster[0];
+    memcpy(seen_maps, (const char *)parameter + (sizeof *p + 63) / 64 * 64, sizeof seen_maps * (size_t)with_maps);
     ck_assert_int_eq(p->super[2], 5);
     ck_assert_int_eq(p->supers[2], 7);
     const int32_t *in = (const int32_t *)((uintptr_t)p->tensors[0].base - FAR);
@@ -59,12 +66,14 @@ void fake_kernel_scale(const void *parameter, unsigned ctas, unsigned threads, u
         out[i] = in[i] * (int32_t)p->scale + (int32_t)p->offset;
 }
 
-static const PhbTensor tensors[2];
+static PhbTensor tensors[2];
 static const PhbScalar scalars[1];
 static const PhbDim dims[1];
 static const PhbStage stages[1];
 static const PhbThreadStage code[] = {{.entry = "scale", .threads = 96, .shared = 2048}}, absent[] = {{.entry = "nobody", .threads = 96}},
                             wide[] = {{.entry = "scale", .threads = 2048}}, fat[] = {{.entry = "scale", .threads = 96, .shared = 300000}};
+static const PhbTensorMap maps[] = {{0, 1, 64, 32, 128}, {1, 0, 8, 16, 64}};
+static const PhbThreadStage mapped[] = {{.entry = "scale", .threads = 96, .shared = 2048, .maps = maps, .map_count = 2}};
 static const PhbThreadStage *variant_stages = code;
 
 static PhbGpuCode image(int arch, int specific, int machine_code) {
@@ -137,6 +146,40 @@ START_TEST(leaves_run) {
     ck_assert_uint_eq(seen_ctas, 17);
     ck_assert_uint_eq(seen_threads, 96);
     ck_assert_uint_eq(seen_shared, 2048);
+    cuda_device.close(device);
+}
+END_TEST
+
+/* Maps lie behind the parameter, their axes from the last one on; what is empty is said to be 1. */
+START_TEST(maps_are_made) {
+    tensors[0] = (PhbTensor){.name = "in", .dtype = PHB_F16, .rank = 3};
+    tensors[1] = (PhbTensor){.name = "out", .dtype = PHB_F32, .rank = 2};
+    variant_stages = mapped;
+    with_maps = true;
+    Device *device = open_device(1);
+    ck_assert_msg(device != NULL, "%s", error.text);
+    char *memory = cuda_device.alloc(device, 4096, &error);
+    PhbTensorArg arguments[2] = {{.base = memory, .extent = {0, 40, 30}, .pitch = 128}, {.base = memory + 2048, .extent = {0, 7}, .pitch = 256}};
+    const uint64_t scale = 1;
+    const int64_t offset = 0;
+    const PhbLaunch launch = {arguments, &scale, &offset, {1, 1, 1}, {0, 0, 5}, {1, 1, 7}};
+    cuda_device.launch(device, 0, 0, &launch);
+    wait_end();
+    ck_assert_msg(failed == 0, "%s", failure.text);
+    const uint64_t wanted[2][12] = {
+        {CUDA_MAP_U16, 3, (uint64_t)(uintptr_t)memory, CUDA_MAP_SWIZZLE_128, 30, 40, 1, 128, 128 * 40, 32, 64, 1},
+        {CUDA_MAP_U32, 2, (uint64_t)(uintptr_t)memory + 2048, CUDA_MAP_SWIZZLE_64, 7, 1, 0, 256, 0, 16, 8, 0}};
+    for (int i = 0; i < 2; i++)
+        ck_assert_mem_eq(seen_maps[i], wanted[i], sizeof wanted[i]);
+    arguments[1].extent[0] = (int64_t)INT32_MAX + 1;
+    cuda_device.launch(device, 0, 0, &launch);
+    wait_end();
+    ck_assert_msg(strstr(failure.text, "a super-tile of 'out' has 2147483648 elements along axis 0") != NULL, "%s", failure.text);
+    arguments[1].extent[0] = 1;
+    setenv("FAKE_CUDA_FAIL", "cuTensorMapEncodeTiled=1", 1);
+    cuda_device.launch(device, 0, 0, &launch);
+    wait_end();
+    ck_assert_msg(strstr(failure.text, "cannot make a tensor map of 'in' for kernel 'scale': CUDA_FAKE_1") != NULL, "%s", failure.text);
     cuda_device.close(device);
 }
 END_TEST
@@ -335,6 +378,11 @@ START_TEST(drivers_without_clusters_run_the_rest) {
     ck_assert_msg(device != NULL, "%s", error.text);
     ck_assert(run(device, 1));
     cuda_device.close(device);
+    variant_stages = mapped;
+    ck_assert_ptr_null(open_device(1));
+    ck_assert_msg(strstr(error.text, "needs tensor maps, which driver CUDA 12.4 cannot make: update it to 12.0 or newer") != NULL, "%s", error.text);
+    variant_stages = code;
+    images[0] = image(80, 0, 0);
     kernel = make_kernel(&variant, 2);
     ck_assert(!cuda_runs(0, &kernel, NULL, &card, &error));
     ck_assert_msg(strstr(error.text, "needs thread-block clusters, which driver CUDA 12.4 cannot launch: update it to 11.8 or newer") != NULL, "%s",
@@ -361,6 +409,7 @@ int main(int argc, char **argv) {
         tcase_add_test(tests, no_driver_is_said);
     } else {
         tcase_add_test(tests, leaves_run);
+        tcase_add_test(tests, maps_are_made);
         tcase_add_test(tests, clusters_run);
         tcase_add_test(tests, ragged_clusters_are_refused);
         tcase_add_test(tests, images_are_chosen);

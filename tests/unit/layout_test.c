@@ -79,8 +79,8 @@ static const Case bodies[] = {
     {"%0 = load %a[%i :+ 8, %i :+ 16] : tile<f32>[8, 16]" ROW "\n%1 = convert_layout %0 : tile<i32>[8, 16]" ROW "\nreturn\n",
         "differ in more than layout"},
     {"%0 = load %a[%i :+ 8, %i :+ 16] : tile<f32>[8, 16]" ROW
-     "\n%1 = convert_layout %0 at 96+64 : tile<f32>[8, 16]<r4 c2, c4 c8 r1 r2 c1, >\nreturn\n",
-        "it takes bytes of shared memory beyond the kernel's 128"},
+     "\n%1 = convert_layout %0 at 2016+64 : tile<f32>[8, 16]<r4 c2, c4 c8 r1 r2 c1, >\nreturn\n",
+        "it takes bytes of shared memory beyond the kernel's 2048"},
     {"%0 = load %a[%i :+ 8, %i :+ 16] : tile<f32>[8, 16]" ROW "\n%1 = sum %0, 1 : tile<f32>[8, 1]" SLICE "\n%2 = broadcast %1 : tile<f32>[8, 16]" ROW
      "\nreturn\n",
         NULL},
@@ -115,6 +115,24 @@ static const Case bodies[] = {
     {RING "%4 = slot %1, %2 : shared<f32>[2, 8]\nasync_copy %a[%i :+ 2, %i :+ 4] = %4, %3\nreturn\n", "no slot for it"},
     {RING "%4 = slot %1, %2 : shared<f32>[2, 8]\nasync_copy %a[%i :+ 2, %i :+ 8] = %4, %0\nreturn\n", "a condition is a bool, found 'f32'"},
     {"%0 = ring at 0+64 : shared<f32>[2, 8]\nreturn\n", "a ring is shared memory of rank 3"},
+/* bulk copies */
+#define BULK                                                                                                                                         \
+    "%0 = bulk_ring at 0+1024 : shared<f32>[2, 8, 8]\n%1 = mbarriers at 1024+16 : shared<i64>[2]\n%2 = const 0 : i64\n%3 = const true : bool\n"      \
+    "%4 = slot %0, %2 : shared<f32>[8, 8]\n"
+    {BULK "mbarrier_expect %1, %2, %3, 256\nbulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nmbarrier_wait %1, %2, %2\nreturn\n", NULL},
+    {BULK "bulk_copy %a[%i :+ 8, %i :+ 4] = %4, %1, %2, %3\nreturn\n", "no slot for it"},
+    {BULK "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %0, %2, %3\nreturn\n", "operand 5 is no 'mbarriers'"},
+    {BULK "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %3, %3\nreturn\n", "an mbarrier's number is of type 'i64', found 'bool'"},
+    {BULK "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %2\nreturn\n", "a condition is of type 'bool', found 'i64'"},
+    {BULK "mbarrier_expect %1, %2, %3, 0\nreturn\n", "the number of bytes is missing"},
+    {BULK "mbarrier_wait %0, %2, %2\nreturn\n", "operand 1 is no 'mbarriers'"},
+    {BULK "mbarrier_wait %1, %2, %3\nreturn\n", "a parity is of type 'i64', found 'bool'"},
+    {"%0 = bulk_ring at 0+1024 : shared<f32>[2, 8, 12]\nreturn\n", "can be swizzled"},
+    {"%0 = bulk_ring at 0+1024 : shared<f32>[2, 4, 8]\nreturn\n", "can be swizzled"},
+    {"%0 = bulk_ring at 0+1024 : shared<f32>[8, 8]\nreturn\n", "a ring is shared memory of rank 3"},
+    {"%0 = mbarriers at 0+16 : shared<f32>[2]\nreturn\n", "mbarriers are 'shared<i64>' of rank 1"},
+    {BULK "%5 = const 1 : i64\nfor %2, %5, %5\ndo %6: i64 {\nmbarrier_expect %1, %2, %3, 256\n"
+     "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nyield\n}\nreturn\n", "no barrier stands between"},
 };
 
 static IrModule *read_text(Fixture *f, const char *threads, const char *body) {
@@ -129,7 +147,7 @@ static IrModule *read_text(Fixture *f, const char *threads, const char *body) {
 
 START_TEST(memory_level_rules) {
     Fixture f;
-    IrModule *module = read_text(&f, "threads 32, 128\n", bodies[_i].body);
+    IrModule *module = read_text(&f, "threads 32, 2048\n", bodies[_i].body);
     if (bodies[_i].message)
         ck_assert_msg(
             !module && strstr(f.messages, bodies[_i].message), "%s\n-- said:\n%s\n-- expected:\n%s", bodies[_i].body, f.messages, bodies[_i].message);
@@ -244,6 +262,99 @@ START_TEST(what_does_not_fit) {
 }
 END_TEST
 
+/* Products of four warps: %7 is one. */
+START_TEST(products_are_waited_for) {
+#define TILE "tile<f32>[64, 8]<c1 r8, c2 c4 r1 r2 r4, r16 r32>"
+    static const Case cases[] = {
+        {"%8 = wgmma_wait %7, 0 : " TILE "\n%9 = neg %8 : " TILE "\nreturn\n", NULL},
+        {"%8 = wgmma_t %5, %6, %7 : " TILE "\n%9 = wgmma_wait %8, 0 : " TILE "\nreturn\n", NULL},
+        {"%8 = neg %7 : " TILE "\nreturn\n", "operand 1 is read before its 'wgmma' is waited for"},
+        {"%8 = wgmma_wait %7, 1 : " TILE "\n%9 = neg %8 : " TILE "\nreturn\n", "operand 1 is read before its 'wgmma' is waited for"},
+        {"%8 = for %2, %2, %2, %7 : " TILE "\ndo %9: i64, %10: " TILE " {\n%11 = neg %10 : " TILE "\nyield %11\n}\nreturn\n",
+            "operand 1 is read before its 'wgmma' is waited for"},
+        {"%8 = wgmma_wait %7, 0 : tile<f32>[64, 8]<c1 r8, c2 c4 r1 r2 r4, r32 r16>\nreturn\n", "operand and result are of different types"},
+        {"%8 = broadcast %0 : tile<f32>[64, 8]<c1 r8, c2 c4 r1 r2 r4, r32 r16>\n%9 = wgmma_t %5, %6, %8 : tile<f32>[64, 8]<c1 r8, c2 c4 r1 r2 r4, r32 r16>\n"
+         "return\n",
+            "is not laid out as matrix instructions of four warps have it"},
+        {"%8 = const 0.0 : f16\n%9 = broadcast %8 : tile<f16>[8, 16]<, c1 c2 c4 c8 r1, r2 r4>\n%10 = stage %9 at 4096+256 : shared<f16>[8, 16]\n"
+         "%11 = wgmma_t %5, %10, %1 : " TILE "\nreturn\n",
+            "factor 2 lies in no slot of a bulk ring"},
+    };
+    char body[1 << 12];
+    snprintf(body, sizeof body,
+        "%%0 = const 0.0 : f32\n%%1 = broadcast %%0 : " TILE "\n%%2 = const 1 : i64\n%%3 = bulk_ring at 0+2048 : shared<f16>[1, 64, 16]\n"
+        "%%4 = bulk_ring at 2048+1024 : shared<f16>[1, 8, 16]\n%%5 = slot %%3, %%2 : shared<f16>[64, 16]\n%%6 = slot %%4, %%2 : shared<f16>[8, 16]\n"
+        "%%7 = wgmma_t %%5, %%6, %%1 : " TILE "\n%s",
+        cases[_i].body);
+    Fixture f;
+    IrModule *module = read_text(&f, "threads 128, 8192\n", body);
+    const char *wanted = cases[_i].message;
+    ck_assert_msg(wanted ? !module && strstr(f.messages, wanted) != NULL : module != NULL, "%s\n-- said:\n%s", body, f.messages);
+    fixture_close(&f);
+}
+END_TEST
+
+/* ---- contractions by bulk copies ---- */
+
+/* The loop of a product, [rows, k] by [k, columns], with what stands before its end and after it. */
+typedef struct Contraction {
+    int rows, k, columns;
+    const char *launch, *start, *inside, *after;
+    bool is_bulk;
+    int threads;
+} Contraction;
+
+static const Contraction contractions[] = {
+    {128, 64, 256, "", "%3", "", "", true, 256},
+    {128, 64, 128, "", "%3", "", "", true, 256},
+    {64, 32, 128, "", "%3", "", "", true, 128},
+    {64, 128, 16, "", "%3", "", "", true, 128},
+    {256, 16, 128, "", "%3", "", "", true, 256},
+    {128, 64, 256, "launch 256, 0, 0\n", "%3", "", "", true, 256},
+    {128, 64, 256, "launch 128, 0, 0\n", "%3", "", "", false, 128}, /* more registers than a thread has */
+    {32, 64, 128, "", "%3", "", "", false, 128},                    /* less than 64 rows */
+    {256, 64, 256, "", "%3", "", "", false, 256},                   /* more registers than a thread has */
+    {128, 8, 128, "", "%3", "", "", false, 256},                    /* less than one step */
+    {128, 64, 128, "", "%3", "%10 = exp %9 : tile<f32>[128, 128]\nstore %c[%i :+ 128, %i :+ 128] = %10\n", "", false, 128}, /* each turn's sum is seen */
+    {128, 64, 128, "", "%3", "store %d[%i :+ 128, %i :+ 64] = %7\n", "", false, 128},                                 /* a factor, too */
+    {128, 64, 128, "", "%3", "%10 = const 0.5 : f16\nstore once %a[%i, %i] = %10\n", "", false, 128},                 /* what is copied is stored */
+};
+
+static IrModule *read_contraction(Fixture *f, const Contraction *c) {
+    char text[1 << 13];
+    int length = snprintf(text, sizeof text,
+        "phobos-ir 1\nfile \"t.phb\"\nkernel k\n%sdim N\nparam a: tensor<f16>[N, N]\nparam b: tensor<f16>[N, N]\nparam c: tensor<f32>[N, N]\n"
+        "param d: tensor<f16>[N, N]\nparam i: i64\n{\n%%0 = const 0.0 : f32\n%%1 = const %d : i64\n%%2 = dim N : i64\n"
+        "%%3 = broadcast %%0 : tile<f32>[%d, %d]\n%%4 = for %%i, %%2, %%1, %s : tile<f32>[%d, %d]\ndo %%5: i64, %%6: tile<f32>[%d, %d] {\n"
+        "%%7 = load %%a[%%i :+ %d, %%5 :+ %d] : tile<f16>[%d, %d]\n%%8 = load %%b[%%5 :+ %d, %%i :+ %d] : tile<f16>[%d, %d]\n"
+        "%%9 = dot %%7, %%8, %%6 : tile<f32>[%d, %d]\n%syield %%9\n}\n%sstore %%c[%%i :+ %d, %%i :+ %d] = %%4\nreturn\n}\n",
+        c->launch, c->k, c->rows, c->columns, c->start, c->rows, c->columns, c->rows, c->columns, c->rows, c->k, c->rows, c->k, c->k, c->columns, c->k,
+        c->columns, c->rows, c->columns, c->inside, c->after, c->rows, c->columns);
+    fixture_open(f, text, (size_t)length);
+    IrModule *module = ir_read(&f->context);
+    fixture_finish(f);
+    ck_assert_msg(module != NULL, "%s%s", text, f->messages);
+    return module;
+}
+
+START_TEST(contractions_by_bulk_copies) {
+    static const LayoutLimits limits = {.shared_bytes = 227 << 10, .registers = 255, .tensor_cores = true, .bulk = true};
+    const Contraction *c = &contractions[_i];
+    Fixture f;
+    const char *why = NULL;
+    IrModule *module = read_contraction(&f, c);
+    IrKernel *kernel = module->kernels.items[0];
+    ck_assert_msg(layout_kernel(&f.context, kernel, &limits, &why), "%s", why);
+    const char *broken = ir_verify(&f.context, module);
+    ck_assert_msg(!broken, "%s", broken);
+    ck_assert_int_eq(count_ops(kernel->body, OP_WGMMA), c->is_bulk);
+    ck_assert_int_eq(count_ops(kernel->body, OP_WGMMA_WAIT), 2 * c->is_bulk);
+    ck_assert_int_eq(layout_bulk_maps(&f.context, kernel).count, 2 * c->is_bulk);
+    ck_assert_int_eq(kernel->threads, c->threads);
+    fixture_close(&f);
+}
+END_TEST
+
 #define COUNT(table) (int)(sizeof table / sizeof *table)
 
 int main(void) {
@@ -255,6 +366,8 @@ int main(void) {
     tcase_add_test(tests, value_level_has_none_of_it);
     tcase_add_loop_test(tests, barriers_where_needed, 0, COUNT(kernels));
     tcase_add_test(tests, what_does_not_fit);
+    tcase_add_loop_test(tests, products_are_waited_for, 0, 8);
+    tcase_add_loop_test(tests, contractions_by_bulk_copies, 0, COUNT(contractions));
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

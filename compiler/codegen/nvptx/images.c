@@ -21,28 +21,53 @@ static const char *values_text(Context *context, const Signature *signature, con
     return text;
 }
 
+static PhbTensorMap *describe_maps(Context *context, const IrKernel *leaf, const BulkMaps *maps) {
+    PhbTensorMap *described = NEW_ARRAY(context->arena, PhbTensorMap, maps->count + 1);
+    for (int i = 0; i < maps->count; i++) {
+        const BulkMap *map = &maps->items[i];
+        described[i] = (PhbTensorMap){param_rank_among_kind(&leaf->signature, map->param), map->row_axis, map->rows, map->columns, map->swizzle};
+    }
+    return described;
+}
+
+/* A stage's leaf at the memory level. Where bulk copies leave no room for what else it needs of shared memory, it goes without. */
+static IrKernel *lay_out(Context *context, IrKernel *stage, const int64_t *values, const LayoutLimits *limits, const char **why) {
+    LayoutLimits without = *limits;
+    without.bulk = false;
+    IrKernel *leaf = specialise(context, stage, values); /* a copy: layouts are put into it */
+    if (layout_kernel(context, leaf, limits, why))
+        return leaf;
+    leaf = specialise(context, stage, values);
+    return limits->bulk && layout_kernel(context, leaf, &without, why) ? leaf : NULL;
+}
+
 /* NULL with the reason where the target cannot run it. */
-static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int number, const NvptxTarget *target, int optimise, const char *file,
-    const char **why) {
+static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int number, const NvptxTarget *target, bool only_bulk, int optimise,
+    const char *file, const char **why) {
     const GpuVariant *variant = &kernel->gpu_variants.items[number];
     GpuImage *image = NEW(context->arena, GpuImage);
     *image = (GpuImage){.target = target->name, .arch = target->arch, .specific = target->specific};
     image->stages = NEW_ARRAY(context->arena, GpuStage, kernel->stages.count);
     NvptxStage *stages = NEW_ARRAY(context->arena, NvptxStage, kernel->stages.count);
-    LayoutLimits limits = {.shared_bytes = target->simt.shared_limit, .registers = target->simt.register_limit, .tensor_cores = target->simt.has_mma};
+    LayoutLimits limits = {.shared_bytes = target->simt.shared_limit, .registers = target->simt.register_limit, .tensor_cores = target->simt.has_mma, .bulk = target->simt.has_bulk};
+    bool has_maps = false;
     if (kernel->kernel->signature.cluster_dims[0] && target->arch < 90) {
         *why = "thread-block clusters need sm_90";
         return NULL;
     }
     for (int s = 0; s < kernel->stages.count; s++) {
-        IrKernel *leaf = specialise(context, variant->stages[s], variant->values); /* a copy: layouts are put into it */
-        if (!layout_kernel(context, leaf, &limits, why))
+        IrKernel *leaf = lay_out(context, variant->stages[s], variant->values, &limits, why);
+        if (!leaf)
             return NULL;
         layout_remarks(context, leaf, target->name, values_text(context, &kernel->kernel->signature, variant->values));
         const char *entry = entry_name(context, kernel, number, s);
-        image->stages[s] = (GpuStage){entry, leaf->threads, leaf->shared_bytes};
+        BulkMaps maps = layout_bulk_maps(context, leaf);
+        image->stages[s] = (GpuStage){entry, leaf->threads, leaf->shared_bytes, describe_maps(context, leaf, &maps), maps.count};
+        has_maps |= maps.count > 0;
         stages[s] = (NvptxStage){leaf, entry};
     }
+    if (only_bulk && !has_maps)
+        return NULL;
     image->text = nvptx_compile(context, target, stages, kernel->stages.count, kernel->kernel->signature.fastmath, optimise, file);
     image->size = (int64_t)strlen(image->text) + 1;
     return image;
@@ -60,13 +85,16 @@ static bool refuse(Context *context, const ClusterKernel *kernel, const NvptxTar
     return automatic;
 }
 
-static bool make_target(Context *context, ClusterKernel *kernel, const NvptxTarget *target, bool automatic, const GpuTargets *targets, int optimise,
+/* Why an image is made: a target that was asked for, the one that every later card compiles from, or one that is there for bulk copies alone. */
+typedef enum Reason { ASKED_FOR, AUTOMATIC, FOR_BULK } Reason;
+
+static bool make_target(Context *context, ClusterKernel *kernel, const NvptxTarget *target, Reason reason, const GpuTargets *targets, int optimise,
     const char *file) {
     const char *why = "none is legal";
     bool some = false;
     for (int v = 0; v < kernel->gpu_variants.count; v++) {
         GpuVariant *variant = &kernel->gpu_variants.items[v];
-        GpuImage *image = make_image(context, kernel, v, target, optimise, file, &why), code;
+        GpuImage *image = make_image(context, kernel, v, target, reason == FOR_BULK, optimise, file, &why), code;
         some |= image != NULL;
         if (!image)
             continue;
@@ -77,7 +105,7 @@ static bool make_target(Context *context, ClusterKernel *kernel, const NvptxTarg
             return false;
         vec_push(context->arena, &variant->images, code);
     }
-    return some || refuse(context, kernel, target, automatic, why);
+    return some || reason == FOR_BULK || refuse(context, kernel, target, reason == AUTOMATIC, why);
 }
 
 bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *targets, int optimise) {
@@ -85,10 +113,12 @@ bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *ta
     for (int k = 0; k < program->kernels.count; k++) {
         ClusterKernel *kernel = program->kernels.items[k];
         for (int t = 0; t < targets->count; t++)
-            fine &= make_target(context, kernel, nvptx_find(targets->items[t]), false, targets, optimise, program->file);
+            fine &= make_target(context, kernel, nvptx_find(targets->items[t]), ASKED_FOR, targets, optimise, program->file);
         const NvptxTarget *oldest = nvptx_find(kernel->kernel->signature.cluster_dims[0] ? "sm_90" : "sm_80");
-        if (targets->automatic)
-            fine &= make_target(context, kernel, oldest, true, targets, optimise, program->file);
+        if (!targets->automatic)
+            continue;
+        fine &= make_target(context, kernel, oldest, AUTOMATIC, targets, optimise, program->file);
+        fine &= make_target(context, kernel, nvptx_find("sm_90a"), FOR_BULK, targets, optimise, program->file);
     }
     return fine;
 }
@@ -145,9 +175,15 @@ static void print_image(Context *context, Buffer *buffer, const ClusterKernel *k
     int64_t dims[3];
     cluster_extents(context, signature, variant->values, dims);
     buffer_printf(buffer, ", \"cluster\": [%lld, %lld, %lld], \"stages\": [", (long long)dims[0], (long long)dims[1], (long long)dims[2]);
-    for (int s = 0; s < kernel->stages.count; s++)
-        buffer_printf(buffer, "%s{\"entry\": \"%s\", \"threads\": %d, \"shared\": %lld}", s ? ", " : "", image->stages[s].entry, image->stages[s].threads,
-            (long long)image->stages[s].shared);
+    for (int s = 0; s < kernel->stages.count; s++) {
+        const GpuStage *stage = &image->stages[s];
+        buffer_printf(buffer, "%s{\"entry\": \"%s\", \"threads\": %d, \"shared\": %lld, \"maps\": [", s ? ", " : "", stage->entry, stage->threads,
+            (long long)stage->shared);
+        for (int i = 0; i < stage->map_count; i++)
+            buffer_printf(buffer, "%s[%d, %d, %d, %d, %d]", i ? ", " : "", stage->maps[i].tensor, stage->maps[i].row_axis, stage->maps[i].rows,
+                stage->maps[i].columns, stage->maps[i].swizzle);
+        buffer_puts(buffer, "]}");
+    }
     buffer_printf(buffer, "]}\n%s\n", image->text);
 }
 

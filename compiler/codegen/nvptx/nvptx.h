@@ -38,11 +38,14 @@ bool nvptx_assemble(Context *context, const GpuImage *ptx, Span span, GpuImage *
 
 typedef struct NvptxLeaf {
     LLVMValueRef shared; /* the CTA's dynamic shared memory */
+    int64_t maps;        /* offset of the tensor maps in the parameter */
 } NvptxLeaf;
 
 int nvptx_arch(const Simt *s);
 LLVMValueRef nvptx_call(Simt *s, const char *name, LLVMTypeRef result, const LLVMValueRef *arguments, int count); /* of an intrinsic */
 LLVMValueRef nvptx_asm(Simt *s, const char *text, const char *constraints, LLVMTypeRef result, const LLVMValueRef *arguments, int count);
+LLVMValueRef nvptx_asm_of(
+    Simt *s, const char *text, const char *constraints, LLVMTypeRef result, LLVMTypeRef *types, LLVMValueRef *arguments, int count); /* of any count */
 LLVMValueRef nvptx_shared_address(Simt *s, LLVMValueRef offset); /* i32 bytes, as a pointer into shared memory */
 
 LLVMValueRef nvptx_load(Simt *s, const SimtAccess *access);
@@ -51,5 +54,16 @@ LLVMValueRef nvptx_atomic(Simt *s, OpKind kind, PhbDType dtype, const SimtAccess
 void nvptx_copy_async(Simt *s, LLVMValueRef shared, const SimtAccess *access);
 void nvptx_copy_commit(Simt *s);
 void nvptx_copy_wait(Simt *s, int left, Span span);
+
+/* ---- bulk.c ---- */
+
+void nvptx_mbarriers(Simt *s, LLVMValueRef shared, int count, Span span);
+void nvptx_mbarrier_expect(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMValueRef predicate, Span span);
+void nvptx_mbarrier_wait(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Span span);
+void nvptx_bulk_copy(Simt *s, const SimtBulkCopy *copy);
+void nvptx_wgmma_begin(Simt *s, Span span);
+void nvptx_wgmma(Simt *s, const SimtWgmma *product);
+void nvptx_wgmma_commit(Simt *s, Span span);
+void nvptx_wgmma_wait(Simt *s, int left, LLVMValueRef *registers, int count, Span span);
 
 #endif

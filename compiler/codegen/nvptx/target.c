@@ -1,6 +1,8 @@
 /* The simt backend's hooks for NVPTX: intrinsics where LLVM has one, inline PTX where it has none. */
 #include "compiler/codegen/nvptx/nvptx.h"
 
+#include "compiler/layout/layout.h"
+
 #include <string.h>
 
 enum { KERNEL_CALL = 71 }; /* LLVM's calling convention ptx_kernel */
@@ -24,13 +26,18 @@ LLVMValueRef nvptx_call(Simt *s, const char *name, LLVMTypeRef result, const LLV
 }
 
 LLVMValueRef nvptx_asm(Simt *s, const char *text, const char *constraints, LLVMTypeRef result, const LLVMValueRef *arguments, int count) {
-    Emitter *e = s->e;
     LLVMTypeRef types[16];
     for (int i = 0; i < count; i++)
         types[i] = LLVMTypeOf(arguments[i]);
+    return nvptx_asm_of(s, text, constraints, result, types, (LLVMValueRef *)(uintptr_t)arguments, count);
+}
+
+LLVMValueRef nvptx_asm_of(
+    Simt *s, const char *text, const char *constraints, LLVMTypeRef result, LLVMTypeRef *types, LLVMValueRef *arguments, int count) {
+    Emitter *e = s->e;
     LLVMTypeRef type = LLVMFunctionType(result, types, (unsigned)count, false);
     LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints), true, false, LLVMInlineAsmDialectATT, false);
-    LLVMValueRef call = LLVMBuildCall2(e->builder, type, code, (LLVMValueRef *)(uintptr_t)arguments, (unsigned)count, "");
+    LLVMValueRef call = LLVMBuildCall2(e->builder, type, code, arguments, (unsigned)count, "");
     unsigned convergent = LLVMGetEnumAttributeKindForName("convergent", sizeof "convergent" - 1);
     LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->llvm, convergent, 0));
     return call;
@@ -77,7 +84,7 @@ static void set_limits(Simt *s) {
 }
 
 /* The one parameter, as PhbGpuCode says. */
-static LLVMTypeRef parameter_type(Simt *s, LaunchPlaces *offsets) {
+static LLVMTypeRef parameter_type(Simt *s, LaunchPlaces *offsets, int map_count, int64_t *maps) {
     Emitter *e = s->e;
     const Signature *signature = &s->kernel->signature;
     uint64_t tensors = 0, scalars = 0, dims = (uint64_t)(signature->symbolic.count + signature->search.count);
@@ -97,7 +104,13 @@ static LLVMTypeRef parameter_type(Simt *s, LaunchPlaces *offsets) {
     offsets->grid = emit_int_const(e, (int64_t)at * 8);
     offsets->super = emit_int_const(e, (int64_t)(at + 3) * 8);
     offsets->supers = emit_int_const(e, (int64_t)(at + 6) * 8);
-    LLVMTypeRef array = LLVMArrayType2(e->i64, at + 9);
+    at += 9;
+    if (map_count > 0) {
+        at = (at + PHB_MAP_ALIGN / 8 - 1) / (PHB_MAP_ALIGN / 8) * (PHB_MAP_ALIGN / 8);
+        *maps = (int64_t)at * 8;
+        at += (uint64_t)map_count * PHB_MAP_BYTES / 8;
+    }
+    LLVMTypeRef array = LLVMArrayType2(e->i64, at);
     return LLVMStructTypeInContext(e->llvm, &array, 1, false);
 }
 
@@ -108,17 +121,18 @@ static LLVMValueRef place(Simt *s, LLVMValueRef parameter, LLVMValueRef offset) 
 static void begin(Simt *s, const char *name, LaunchPlaces *places) {
     Emitter *e = s->e;
     LaunchPlaces offsets;
-    LLVMTypeRef parameter = parameter_type(s, &offsets);
+    int map_count = layout_bulk_maps(e->context, s->kernel).count;
+    s->data = NEW(e->context->arena, NvptxLeaf);
+    LLVMTypeRef parameter = parameter_type(s, &offsets, map_count, &leaf_of(s)->maps);
     s->function = LLVMAddFunction(e->module, name, LLVMFunctionType(void_type(s), &e->ptr, 1, false));
     LLVMSetFunctionCallConv(s->function, KERNEL_CALL);
     unsigned byval = LLVMGetEnumAttributeKindForName("byval", sizeof "byval" - 1);
     unsigned align = LLVMGetEnumAttributeKindForName("align", sizeof "align" - 1);
     LLVMAddAttributeAtIndex(s->function, 1, LLVMCreateTypeAttribute(e->llvm, byval, parameter));
-    LLVMAddAttributeAtIndex(s->function, 1, LLVMCreateEnumAttribute(e->llvm, align, 8));
+    LLVMAddAttributeAtIndex(s->function, 1, LLVMCreateEnumAttribute(e->llvm, align, map_count > 0 ? PHB_MAP_ALIGN : 8));
     annotate(s, "kernel", 1);
     set_limits(s);
     s->self = NULL;
-    s->data = NEW(e->context->arena, NvptxLeaf);
     LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->llvm, s->function, "entry"));
     LLVMValueRef base = LLVMGetParam(s->function, 0);
     *places = (LaunchPlaces){place(s, base, offsets.tensors), place(s, base, offsets.scalars), place(s, base, offsets.dims), place(s, base, offsets.grid),
@@ -266,12 +280,17 @@ static void mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVM
     .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait, .copy_async = nvptx_copy_async,                    \
     .copy_commit = nvptx_copy_commit, .copy_wait = nvptx_copy_wait, .ldmatrix = ldmatrix, .mma = mma
 
+#define BULK_HOOKS                                                                                                                                  \
+    .has_bulk = true, .mbarriers = nvptx_mbarriers, .mbarrier_expect = nvptx_mbarrier_expect, .mbarrier_wait = nvptx_mbarrier_wait,                  \
+    .bulk_copy = nvptx_bulk_copy, .wgmma_begin = nvptx_wgmma_begin, .wgmma = nvptx_wgmma, .wgmma_commit = nvptx_wgmma_commit,                        \
+    .wgmma_wait = nvptx_wgmma_wait
+
 const NvptxTarget nvptx_targets[] = {
     {"sm_80", 80, false, "+ptx70", {.name = "sm_80", .shared_limit = SHARED_SM80, HOOKS}},
     {"sm_86", 86, false, "+ptx71", {.name = "sm_86", .shared_limit = 101376, HOOKS}},
     {"sm_89", 89, false, "+ptx78", {.name = "sm_89", .shared_limit = 101376, HOOKS}},
     {"sm_90", 90, false, "+ptx80", {.name = "sm_90", .shared_limit = SHARED_SM90, HOOKS}},
-    {"sm_90a", 90, true, "+ptx80", {.name = "sm_90a", .shared_limit = SHARED_SM90, HOOKS}},
+    {"sm_90a", 90, true, "+ptx80", {.name = "sm_90a", .shared_limit = SHARED_SM90, HOOKS, BULK_HOOKS}},
 };
 
 const int nvptx_target_count = sizeof nvptx_targets / sizeof nvptx_targets[0];

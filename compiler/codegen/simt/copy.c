@@ -9,7 +9,9 @@ void simt_slot(Simt *s, const IrOp *op) {
     LLVMBuilderRef builder = s->e->builder;
     const IrValue *slot = op->results.items[0];
     LLVMValueRef number = LLVMBuildTrunc(builder, simt_scalar(s, op->operands.items[1]), s->e->i32, "");
-    LLVMValueRef offset = LLVMBuildMul(builder, number, simt_int(s, layout_slot_bytes(slot->type)), "");
+    bool is_bulk = op->operands.items[0]->def->kind == OP_BULK_RING;
+    int64_t bytes = is_bulk ? layout_bulk_slot_bytes(slot->type) : layout_slot_bytes(slot->type);
+    LLVMValueRef offset = LLVMBuildMul(builder, number, simt_int(s, bytes), "");
     simt_set(s, slot, LLVMBuildAdd(builder, offset, simt_int(s, op->operands.items[0]->def->shared_at), ""));
 }
 

@@ -1,6 +1,8 @@
 /* The function of a thread: reads the launch, finds its CTA's place in the grid, runs the ops of the leaf in order. */
 #include "compiler/codegen/simt/simt.h"
 
+#include "compiler/layout/layout.h"
+
 #include <stdlib.h>
 
 LLVMValueRef simt_int(const Simt *s, int64_t value) {
@@ -66,6 +68,24 @@ static void place_in_grid(Simt *s, LLVMValueRef number, LLVMValueRef const grid[
     }
 }
 
+/* `number` in groups of `group` rows, x and y, each group column by column: the last one has the rows that are left. */
+static void place_in_groups(Simt *s, LLVMValueRef number, int group, LLVMValueRef const grid[3], LLVMValueRef place[3]) {
+    LLVMBuilderRef builder = s->e->builder;
+    LLVMValueRef extent[2], left = LLVMBuildTrunc(builder, number, s->e->i32, "");
+    for (int axis = 0; axis < 2; axis++)
+        extent[axis] = LLVMBuildTrunc(builder, grid[axis], s->e->i32, "");
+    LLVMValueRef plane = LLVMBuildMul(builder, extent[0], extent[1], ""), in_group = LLVMBuildMul(builder, extent[0], simt_int(s, group), "");
+    LLVMValueRef z = is_flat(s, 2) ? simt_int(s, 0) : LLVMBuildUDiv(builder, left, plane, "");
+    if (!is_flat(s, 2))
+        left = LLVMBuildURem(builder, left, plane, "");
+    LLVMValueRef first = LLVMBuildMul(builder, LLVMBuildUDiv(builder, left, in_group, ""), simt_int(s, group), ""), rows = LLVMBuildSub(builder, extent[1], first, "");
+    rows = LLVMBuildSelect(builder, LLVMBuildICmp(builder, LLVMIntULT, rows, simt_int(s, group), ""), rows, simt_int(s, group), "");
+    LLVMValueRef at = LLVMBuildURem(builder, left, in_group, ""), y = LLVMBuildAdd(builder, first, LLVMBuildURem(builder, at, rows, ""), "");
+    place[0] = LLVMBuildZExt(builder, LLVMBuildUDiv(builder, at, rows, ""), s->e->i64, "");
+    place[1] = LLVMBuildZExt(builder, y, s->e->i64, "");
+    place[2] = LLVMBuildZExt(builder, z, s->e->i64, "");
+}
+
 /* Without @cluster_dims a CTA is its own cluster. */
 static void find_place(Simt *s) {
     Emitter *e = s->e;
@@ -74,7 +94,11 @@ static void find_place(Simt *s) {
         extent[axis] = simt_cluster_extent(s, axis);
     LLVMValueRef number = s->target->cta(s), clusters[3];
     if (size == 1) {
-        place_in_grid(s, number, s->launch.grid, s->cluster);
+        int group = layout_order(s->kernel);
+        if (group)
+            place_in_groups(s, number, group, s->launch.grid, s->cluster);
+        else
+            place_in_grid(s, number, s->launch.grid, s->cluster);
         for (int axis = 0; axis < 3; axis++)
             s->launch.block[axis] = s->cluster[axis];
         return;
@@ -146,7 +170,7 @@ static void emit_op(Simt *s, const IrOp *op) {
         simt_set(s, op->results.items[0], placed);
         return;
     }
-    if (simt_thread_op(s, op))
+    if (simt_thread_op(s, op) || simt_bulk_op(s, op))
         return;
     switch (op->kind) {
     case OP_LOAD:

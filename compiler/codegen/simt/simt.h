@@ -45,6 +45,25 @@ typedef enum SimtMma {
 } SimtMma;
 
 typedef LLVMValueRef SimtCombine(Simt *s, const IrOp *op, LLVMValueRef a, LLVMValueRef b);
+/* A tensor map's copy of one box. */
+typedef struct SimtBulkCopy {
+    int map;                                /* its number among the kernel's maps */
+    int rank;
+    LLVMValueRef coordinates[PHB_MAX_RANK]; /* i32: of the box's first element, the tensor's last axis first. What is outside of the tensor gives 0 */
+    LLVMValueRef shared, mbarrier;          /* i32: bytes from the start of the CTA's shared memory; the mbarrier is told of all the box's bytes */
+    LLVMValueRef predicate;                 /* i1 */
+    Span span;
+} SimtBulkCopy;
+
+/* d = a * b + d by one instruction of four warps: 64 rows, `columns`, 16 along k; f16 or bf16, f32 accumulator. */
+typedef struct SimtWgmma {
+    bool is_bf16;
+    bool turned;          /* the second factor's rows run along k */
+    int columns;
+    LLVMValueRef a, b;    /* i64: descriptors as PTX has them, but that addresses count from the start of the CTA's shared memory */
+    LLVMValueRef *sums;   /* columns / 2 registers, in and out */
+    Span span;
+} SimtWgmma;
 
 /* What a target provides. The builder stands where the code goes; a hook may add blocks and leaves it at the end of the last one. All threads of a
  * CTA reach `barrier`, and all lanes of a warp what is a matter of the warp, together, but for what the kernel's own thread code does wrong. A hook
@@ -52,6 +71,7 @@ typedef LLVMValueRef SimtCombine(Simt *s, const IrOp *op, LLVMValueRef a, LLVMVa
 typedef struct SimtTarget {
     const char *name;     /* for messages */
     bool has_mma;         /* tensor cores: mma, ldmatrix and copy_async are there */
+    bool has_bulk;        /* bulk copies, mbarriers and wgmma are there */
     bool checks;          /* tells the source position of what it runs; nothing may be dropped because no result depends on it */
     int64_t shared_limit; /* bytes a CTA can have */
     int register_limit;   /* 32-bit registers a thread */
@@ -106,6 +126,20 @@ typedef struct SimtTarget {
     /* d = a * b + c. i32 (packed) operands: 4 of a and 2 of b; 4 of c and d, f32 or i32. */
     void (*mma)(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMValueRef a[4], const LLVMValueRef b[2], const LLVMValueRef c[4],
         LLVMValueRef d[4], Span span);
+
+    /* Bulk copies and their mbarriers, which are i64s in shared memory; all threads get there. `mbarriers` makes `count` of one arrival a phase each, in
+     * phase 0, and passes a barrier; what threads wrote to shared memory before, copies may overwrite after it. `expect` is the arrival, by one thread. */
+    void (*mbarriers)(Simt *s, LLVMValueRef shared, int count, Span span);
+    void (*mbarrier_expect)(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMValueRef predicate, Span span);
+    void (*mbarrier_wait)(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Span span); /* i32: until the phase of that parity is over */
+    void (*bulk_copy)(Simt *s, const SimtBulkCopy *copy);                                 /* by one thread */
+
+    /* Matrix instructions of four warps: `begin` before those of a group, which `commit` ends; `wait` returns when all but the last `left` groups of this
+     * thread are done, and gives the registers as they are then. */
+    void (*wgmma_begin)(Simt *s, Span span);
+    void (*wgmma)(Simt *s, const SimtWgmma *product);
+    void (*wgmma_commit)(Simt *s, Span span);
+    void (*wgmma_wait)(Simt *s, int left, LLVMValueRef *registers, int count, Span span);
 } SimtTarget;
 
 struct Simt {
@@ -196,6 +230,7 @@ void simt_cumsum(Simt *s, const IrOp *op);
 void simt_reduce(Simt *s, const IrOp *op);
 void simt_dot(Simt *s, const IrOp *op);
 void simt_mma(Simt *s, const IrOp *op); /* mma.c */
+bool simt_bulk_op(Simt *s, const IrOp *op); /* bulk.c: emits the op, if it is one of bulk copies or four warps: says whether it was */
 
 /* ---- split.c ---- */
 

@@ -1,0 +1,142 @@
+/* Bulk copies, mbarriers and wgmma in PTX. LLVM has intrinsics for few of them, so all are inline. What one thread does is guarded, not branched
+ * around. */
+#include "compiler/codegen/nvptx/nvptx.h"
+
+#include <string.h>
+
+enum { SHIFT_OF_ADDRESS = 4, MOST_SUMS = 128, NAME_CHARS = 8 };
+
+static LLVMValueRef shared_word(Simt *s, LLVMValueRef offset) {
+    return LLVMBuildPtrToInt(s->e->builder, nvptx_shared_address(s, offset), s->e->i32, "");
+}
+
+static LLVMValueRef word(Simt *s, LLVMValueRef predicate) {
+    return LLVMBuildZExt(s->e->builder, predicate, s->e->i32, "");
+}
+
+static LLVMTypeRef void_type(const Simt *s) {
+    return LLVMVoidTypeInContext(s->e->llvm);
+}
+
+/* ---- mbarriers ---- */
+
+void nvptx_mbarriers(Simt *s, LLVMValueRef shared, int count, Span span) {
+    LLVMBuilderRef builder = s->e->builder;
+    LLVMValueRef first = LLVMBuildICmp(builder, LLVMIntEQ, s->thread, LLVMConstInt(s->e->i32, 0, false), "");
+    nvptx_asm(s, "fence.proxy.async.shared::cta;", "~{memory}", void_type(s), NULL, 0);
+    s->target->barrier(s, span); /* what the mbarriers' bytes were before is done with */
+    SimtBranch branch = simt_branch_begin(s, first);
+    for (int i = 0; i < count; i++) {
+        LLVMValueRef offset = LLVMBuildAdd(builder, shared, LLVMConstInt(s->e->i32, (unsigned)i * sizeof(int64_t), false), "");
+        const LLVMValueRef address = shared_word(s, offset);
+        nvptx_asm(s, "mbarrier.init.shared::cta.b64 [$0], 1;", "r,~{memory}", void_type(s), &address, 1);
+    }
+    nvptx_asm(s, "fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;", "~{memory}", void_type(s), NULL, 0);
+    simt_branch_end(s, &branch, NULL);
+    s->target->barrier(s, span);
+}
+
+void nvptx_mbarrier_expect(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMValueRef predicate, Span span) {
+    (void)span;
+    const LLVMValueRef arguments[] = {shared_word(s, mbarrier), LLVMConstInt(s->e->i32, (unsigned long long)bytes, false), word(s, predicate)};
+    nvptx_asm(s, "{ .reg .pred p; setp.ne.b32 p, $2, 0; @p mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1; }", "r,r,r,~{memory}", void_type(s),
+        arguments, 3);
+}
+
+void nvptx_mbarrier_wait(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Span span) {
+    (void)span;
+    const LLVMValueRef arguments[] = {shared_word(s, mbarrier), parity};
+    nvptx_asm(s, "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; @!p bra again; }", "r,r,~{memory}", void_type(s),
+        arguments, 2);
+}
+
+/* ---- copies ---- */
+
+/* Where the parameter holds map `number`, as a generic address. The function's pointer to its parameter would make LLVM copy all of it. */
+static LLVMValueRef map_address(Simt *s, int number) {
+    const NvptxLeaf *leaf = s->data;
+    size_t length;
+    char text[300];
+    const char *name = LLVMGetValueName2(s->function, &length);
+    snprintf(text, sizeof text, "{ .reg .b64 t; mov.b64 t, %.*s_param_0; add.s64 t, t, %lld; cvta.param.u64 $0, t; }", (int)length, name,
+        (long long)leaf->maps + (long long)number * PHB_MAP_BYTES);
+    return nvptx_asm(s, text, "=l", s->e->i64, NULL, 0);
+}
+
+void nvptx_bulk_copy(Simt *s, const SimtBulkCopy *copy) {
+    char text[300], coordinates[64] = "", constraints[64] = "r,l,r,r";
+    LLVMValueRef arguments[4 + PHB_MAX_RANK] = {
+        shared_word(s, copy->shared), map_address(s, copy->map), shared_word(s, copy->mbarrier), word(s, copy->predicate)};
+    for (int axis = 0; axis < copy->rank; axis++) {
+        snprintf(coordinates + strlen(coordinates), sizeof coordinates - strlen(coordinates), "%s$%d", axis ? ", " : "", 4 + axis);
+        strcat(constraints, ",r");
+        arguments[4 + axis] = copy->coordinates[axis];
+    }
+    strcat(constraints, ",~{memory}");
+    snprintf(text, sizeof text,
+        "{ .reg .pred p; setp.ne.b32 p, $3, 0; @p cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {%s}], "
+        "[$2]; }",
+        copy->rank, coordinates);
+    nvptx_asm(s, text, constraints, void_type(s), arguments, 4 + copy->rank);
+}
+
+/* ---- products ---- */
+
+void nvptx_wgmma_begin(Simt *s, Span span) {
+    (void)span;
+    nvptx_asm(s, "wgmma.fence.sync.aligned;", "~{memory}", void_type(s), NULL, 0);
+}
+
+void nvptx_wgmma_commit(Simt *s, Span span) {
+    (void)span;
+    nvptx_asm(s, "wgmma.commit_group.sync.aligned;", "~{memory}", void_type(s), NULL, 0);
+}
+
+/* Inline PTX that changes `count` f32 registers in place: outputs $0 .. are the inputs that come first. */
+static void change_registers(
+    Simt *s, const char *text, LLVMValueRef *registers, int count, const LLVMValueRef *more, const char *more_constraints, int more_count) {
+    Emitter *e = s->e;
+    LLVMTypeRef types[MOST_SUMS + 4], parts[MOST_SUMS];
+    LLVMValueRef arguments[MOST_SUMS + 4];
+    char constraints[MOST_SUMS * NAME_CHARS + 64] = "";
+    size_t used = 0;
+    for (int i = 0; i < count; i++) {
+        parts[i] = types[i] = e->f32;
+        arguments[i] = registers[i];
+        used += (size_t)snprintf(constraints + used, sizeof constraints - used, "=f,");
+    }
+    for (int i = 0; i < count; i++)
+        used += (size_t)snprintf(constraints + used, sizeof constraints - used, "%d,", i);
+    for (int i = 0; i < more_count; i++) {
+        types[count + i] = LLVMTypeOf(more[i]);
+        arguments[count + i] = more[i];
+    }
+    snprintf(constraints + used, sizeof constraints - used, "%s~{memory}", more_constraints);
+    LLVMTypeRef result = LLVMStructTypeInContext(e->llvm, parts, (unsigned)count, false);
+    LLVMValueRef changed = nvptx_asm_of(s, text, constraints, result, types, arguments, count + more_count);
+    for (int i = 0; i < count; i++)
+        registers[i] = LLVMBuildExtractValue(e->builder, changed, (unsigned)i, "");
+}
+
+void nvptx_wgmma(Simt *s, const SimtWgmma *product) {
+    Emitter *e = s->e;
+    const NvptxLeaf *leaf = s->data;
+    char text[MOST_SUMS * NAME_CHARS + 300];
+    int count = product->columns / 2;
+    const char *type = product->is_bf16 ? "bf16" : "f16";
+    size_t used = (size_t)snprintf(text, sizeof text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {", product->columns, type, type);
+    for (int i = 0; i < count; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s$%d", i ? ", " : "", i);
+    snprintf(text + used, sizeof text - used, "}, $%d, $%d, 1, 1, 1, 0, %d;", 2 * count, 2 * count + 1, product->turned);
+    LLVMValueRef start = LLVMBuildPtrToInt(e->builder, leaf->shared, e->i32, "");
+    start = LLVMBuildZExt(e->builder, LLVMBuildLShr(e->builder, start, LLVMConstInt(e->i32, SHIFT_OF_ADDRESS, false), ""), e->i64, "");
+    const LLVMValueRef descriptors[] = {LLVMBuildAdd(e->builder, product->a, start, ""), LLVMBuildAdd(e->builder, product->b, start, "")};
+    change_registers(s, text, product->sums, count, descriptors, "l,l,", 2);
+}
+
+void nvptx_wgmma_wait(Simt *s, int left, LLVMValueRef *registers, int count, Span span) {
+    (void)span;
+    char text[64];
+    snprintf(text, sizeof text, "wgmma.wait_group.sync.aligned %d;", left);
+    change_registers(s, text, registers, count, NULL, "", 0);
+}

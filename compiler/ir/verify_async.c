@@ -1,0 +1,187 @@
+/* What runs behind the threads' backs: bulk copies, the mbarriers that tell of them, and matrix instructions of four warps. Each op by itself, and
+ * that nobody reads what is not waited for. */
+#include "compiler/ir/verify.h"
+
+#include <string.h>
+
+enum { WARPGROUP = 128, ROW_BYTES = 128, CORE_ROWS = 8, STEP_BYTES = 32, LEAST_BYTES = 32 };
+
+static const IrValue *operand_from_end(const IrOp *op, int index) {
+    return op->operands.items[op->operands.count - index];
+}
+
+static bool is_of(const IrValue *value, OpKind kind) {
+    return value->def && value->def->kind == kind;
+}
+
+static bool check_scalar(Verifier *v, const IrValue *value, PhbDType scalar, const char *what) {
+    return (value->type->kind == TYPE_SCALAR && value->type->scalar == scalar) ||
+           verify_broken(v, "%s is of type '%s', found '%s'", what, dtype_name(scalar), verify_type_text(v, value->type));
+}
+
+/* The operand `index`, and behind it the number of one. */
+static bool check_mbarrier(Verifier *v, const IrOp *op, int index) {
+    if (!is_of(op->operands.items[index], OP_MBARRIERS))
+        return verify_broken(v, "operand %d is no 'mbarriers'", index + 1);
+    return check_scalar(v, op->operands.items[index + 1], PHB_I64, "an mbarrier's number");
+}
+
+static bool check_ring(Verifier *v, const Type *type) {
+    int64_t rows, columns;
+    if (type->kind != TYPE_SHARED || type->rank != 3 || !dim_is_int(type->dims[1], &rows) || !dim_is_int(type->dims[2], &columns))
+        return verify_broken(v, "a ring is shared memory of rank 3, found '%s'", verify_type_text(v, type));
+    int64_t bytes = columns * (dtype_bits(type->scalar) / 8);
+    bool fits = bytes >= LEAST_BYTES && (bytes < ROW_BYTES ? (bytes & (bytes - 1)) == 0 : bytes % ROW_BYTES == 0);
+    return (fits && rows % CORE_ROWS == 0) || verify_broken(v, "no tile of '%s' can be swizzled", verify_type_text(v, type));
+}
+
+static bool check_mbarriers(Verifier *v, const Type *type) {
+    return (type->kind == TYPE_SHARED && type->rank == 1 && type->scalar == PHB_I64) ||
+           verify_broken(v, "mbarriers are 'shared<i64>' of rank 1, found '%s'", verify_type_text(v, type));
+}
+
+static bool check_expect(Verifier *v, const IrOp *op) {
+    int64_t bytes;
+    if (!op->dim || !dim_is_int(op->dim, &bytes) || bytes <= 0)
+        return verify_broken(v, "the number of bytes is missing");
+    return check_mbarrier(v, op, 0) && check_scalar(v, op->operands.items[2], PHB_BOOL, "a condition");
+}
+
+bool verify_bulk_copy(Verifier *v, const IrOp *op, const Type *slice) {
+    const IrValue *slot = operand_from_end(op, 4);
+    if (op->operands.items[0]->type->kind != TYPE_TENSOR)
+        return verify_broken(v, "'bulk_copy' reads a tensor");
+    bool fits = is_of(slot, OP_SLOT) && is_of(slot->def->operands.items[0], OP_BULK_RING) && slice->kind == TYPE_TILE && slice->rank == 2 &&
+                slot->type->scalar == slice->scalar && verify_same_extent(v, slot->type->dims[0], slice->dims[0]) &&
+                verify_same_extent(v, slot->type->dims[1], slice->dims[1]);
+    if (!fits)
+        return verify_broken(v, "the slice is a '%s', and '%s' no slot for it", verify_type_text(v, slice), verify_type_text(v, slot->type));
+    return check_mbarrier(v, op, op->operands.count - 3) && check_scalar(v, operand_from_end(op, 1), PHB_BOOL, "a condition");
+}
+
+static bool check_wgmma(Verifier *v, const IrOp *op) {
+    const Type *result = op->results.items[0]->type, *a = op->operands.items[0]->type;
+    int64_t rows, columns, k;
+    Layout expected;
+    for (int i = 0; i < 2; i++)
+        if (!is_of(op->operands.items[i], OP_SLOT) || !is_of(op->operands.items[i]->def->operands.items[0], OP_BULK_RING))
+            return verify_broken(v, "factor %d lies in no slot of a bulk ring", i + 1);
+    if (v->threads % WARPGROUP != 0 || !dim_is_int(result->dims[0], &rows) || !dim_is_int(result->dims[1], &columns) ||
+        !layout_wgmma(rows, columns, result->layout->warps, &expected) || !layout_same(&expected, result->layout) ||
+        32 << expected.warps != v->threads)
+        return verify_broken(v, "'%s' is not laid out as matrix instructions of four warps have it", verify_type_text(v, result));
+    return (dtype_bits(a->scalar) == 16 && dim_is_int(a->dims[1], &k) && k * 2 % STEP_BYTES == 0) ||
+           verify_broken(v, "'%s' is no factor of such an instruction", verify_type_text(v, a));
+}
+
+static bool check_wait(Verifier *v, const IrOp *op) {
+    int64_t left;
+    if (!op->dim || !dim_is_int(op->dim, &left) || left < 0)
+        return verify_broken(v, "how many groups may be left is missing");
+    return op->operands.items[0]->type == op->results.items[0]->type || verify_broken(v, "operand and result are of different types");
+}
+
+bool verify_async(Verifier *v, const IrOp *op) {
+    switch (op->kind) {
+    case OP_BULK_RING:
+        return check_ring(v, op->results.items[0]->type);
+    case OP_MBARRIERS:
+        return check_mbarriers(v, op->results.items[0]->type);
+    case OP_MBARRIER_EXPECT:
+        return check_expect(v, op);
+    case OP_MBARRIER_WAIT:
+        return check_mbarrier(v, op, 0) && check_scalar(v, op->operands.items[2], PHB_I64, "a parity");
+    case OP_WGMMA:
+    case OP_WGMMA_T:
+        return check_wgmma(v, op);
+    case OP_WGMMA_WAIT:
+        return check_wait(v, op);
+    default:
+        return true;
+    }
+}
+
+/* ---- what is not waited for ---- */
+
+static bool is_wgmma(OpKind kind) {
+    return kind == OP_WGMMA || kind == OP_WGMMA_T;
+}
+
+static bool is_settled(const IrOp *op) {
+    int64_t left;
+    return op->kind == OP_WGMMA_WAIT && dim_is_int(op->dim, &left) && left == 0;
+}
+
+static bool mark(bool *running, const IrValue *value) {
+    bool changed = !running[value->id];
+    running[value->id] = true;
+    return changed;
+}
+
+/* Loops carry what runs from their bodies' ends to their beginnings and to their results. */
+static bool mark_loop(const IrOp *op, bool *running) {
+    const IrBlock *body = op->regions.items[0];
+    bool changed = false;
+    for (int i = 0; i < op->results.count; i++) {
+        const IrValue *sources[2] = {op->operands.items[3 + i], body->last->operands.items[i]};
+        for (int k = 0; k < 2; k++)
+            if (!ir_is_param(sources[k]) && running[sources[k]->id])
+                changed |= mark(running, body->args.items[1 + i]) | mark(running, op->results.items[i]);
+    }
+    return changed;
+}
+
+static bool mark_running(const IrBlock *block, bool *running) {
+    bool changed = false;
+    for (const IrOp *op = block->first; op; op = op->next) {
+        for (int r = 0; r < op->regions.count; r++)
+            changed |= mark_running(op->regions.items[r], running);
+        if (op->kind == OP_FOR)
+            changed |= mark_loop(op, running);
+        if (is_wgmma(op->kind) || (op->kind == OP_WGMMA_WAIT && !is_settled(op) && running[op->operands.items[0]->id]))
+            changed |= mark(running, op->results.items[0]);
+    }
+    return changed;
+}
+
+static bool may_take(const IrOp *op, int operand) {
+    if (is_wgmma(op->kind))
+        return operand == 2;
+    bool is_carried = (op->kind == OP_FOR && operand >= 3) || (op->kind == OP_YIELD && op->parent->owner->kind == OP_FOR);
+    return op->kind == OP_WGMMA_WAIT || is_carried;
+}
+
+static bool check_uses(Verifier *v, const IrBlock *block, const bool *running) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        v->op = op;
+        for (int i = 0; i < op->operands.count; i++)
+            if (!ir_is_param(op->operands.items[i]) && running[op->operands.items[i]->id] && !may_take(op, i))
+                return verify_broken(v, "operand %d is read before its 'wgmma' is waited for", i + 1);
+        for (int r = 0; r < op->regions.count; r++)
+            if (!check_uses(v, op->regions.items[r], running))
+                return false;
+    }
+    return true;
+}
+
+/* A turn fills a slot that an earlier turn has read: behind a barrier that all threads pass when they have waited for that turn. */
+static bool check_refills(Verifier *v, const IrBlock *block) {
+    bool is_free = !block->owner || (block->owner->kind != OP_FOR && block->owner->kind != OP_WHILE);
+    for (const IrOp *op = block->first; op; op = op->next) {
+        v->op = op;
+        is_free = op->kind == OP_BARRIER || (is_free && !is_wgmma(op->kind));
+        if (op->kind == OP_BULK_COPY && !is_free)
+            return verify_broken(v, "no barrier stands between what reads the slot and what fills it again");
+        for (int r = 0; r < op->regions.count; r++)
+            if (!check_refills(v, op->regions.items[r]))
+                return false;
+    }
+    return true;
+}
+
+bool verify_running(Verifier *v) {
+    bool *running = NEW_ARRAY(v->context->arena, bool, v->value_count + 1);
+    while (mark_running(v->body, running))
+        ;
+    return check_uses(v, v->body, running) && check_refills(v, v->body);
+}
