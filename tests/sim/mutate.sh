@@ -5,7 +5,7 @@
 set -eu
 source=$1 work=$2 cc=$3 seeds=${4:-20000}
 flags="-std=c17 -D_GNU_SOURCE -O1"
-cores="runtime/sched/core.c runtime/sched/place.c runtime/pod/agent.c runtime/net/wire.c runtime/error.c"
+cores="runtime/sched/core.c runtime/sched/deal.c runtime/sched/join.c runtime/sched/place.c runtime/pod/agent.c runtime/net/wire.c runtime/error.c"
 rm -rf "$work" && mkdir -p "$work"
 missed=0 planted=0
 
