@@ -12,6 +12,7 @@
 #define WIRE_PROTOCOL 1
 #define WIRE_HEADER_BYTES 64
 #define WIRE_BATCH_WINDOW 16           /* batches of units that a pod may hold */
+#define WIRE_MAX_PODS 1024             /* of a job */
 #define WIRE_CHUNK_BYTES (512u << 10)  /* bulk of one CHUNK */
 #define WIRE_CONTROL_BYTES (4u << 20)  /* a control frame is never longer */
 #define WIRE_TILE_BYTES (WIRE_CHUNK_BYTES + 1024) /* nor a tile frame */
@@ -62,6 +63,7 @@ typedef struct WireMessage {
         SchedState sched_state;
         PodState pod_state;
         Bye bye;
+        Peers peers;
         Who who;
         Fetch fetch;
         Chunk chunk;

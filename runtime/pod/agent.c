@@ -76,15 +76,23 @@ static void take_batches(Agent *agent, const SchedState *state, AgentActions *ac
     agent->batch_end = end;
 }
 
+/* They never change within a session, so that their order among states means nothing. */
+static void on_peers(Agent *agent, uint64_t now_ms, AgentActions *actions) {
+    if (agent->has_peers || (agent->phase != AGENT_PROVED && agent->phase != AGENT_RUNNING))
+        return;
+    agent->has_peers = true;
+    act(actions, AGENT_ACTION_PEERS);
+    send(agent, WIRE_POD_STATE, now_ms, actions);
+}
+
 static void on_sched_state(Agent *agent, const SchedState *state, uint64_t now_ms, AgentActions *actions) {
     switch (state->phase) {
     case SCHED_PROVE:
         break;
     case SCHED_RUN:
-        memcpy(agent->source, state->source, sizeof agent->source);
         if (agent->phase == AGENT_PROVED)
             agent->phase = AGENT_RUNNING;
-        if (agent->phase == AGENT_RUNNING)
+        if (agent->phase == AGENT_RUNNING && (!state->peers || agent->has_peers))
             take_batches(agent, state, actions);
         break;
     case SCHED_FLUSH:
@@ -115,10 +123,15 @@ static void on_message(Agent *agent, const WireMessage *message, uint64_t now_ms
         on_welcome(agent, message, now_ms, actions);
         return;
     }
-    if (header->type != WIRE_SCHED_STATE || agent->phase == AGENT_HELLO)
+    uint64_t token = header->type == WIRE_SCHED_STATE ? message->sched_state.token : header->type == WIRE_PEERS ? message->peers.token : 0;
+    if (agent->phase == AGENT_HELLO || memcmp(header->job_id, agent->job_id, sizeof header->job_id) != 0 ||
+        header->sched_epoch != agent->sched_epoch || token == 0 || token != agent->token)
         return;
-    if (memcmp(header->job_id, agent->job_id, sizeof header->job_id) != 0 || header->sched_epoch != agent->sched_epoch ||
-        header->seq <= agent->seq_in || message->sched_state.token != agent->token)
+    if (header->type == WIRE_PEERS) {
+        on_peers(agent, now_ms, actions);
+        return;
+    }
+    if (header->seq <= agent->seq_in)
         return;
     agent->seq_in = header->seq;
     agent->heard_ms = now_ms;
@@ -164,6 +177,7 @@ void agent_step(Agent *agent, const AgentEvent *event, uint64_t now_ms, AgentAct
         agent->progress++;
         agent->units = event->units;
         agent->free_memory = event->free_memory;
+        agent->moved = event->moved;
         break;
     case AGENT_EVENT_BATCH_DONE:
         agent->done |= 1u << (event->batch - agent->batch_base);
@@ -216,6 +230,13 @@ void agent_compose(Agent *agent, WireType type, WireMessage *message) {
         state->done = agent->done;
         state->units = agent->units;
         state->free_memory = agent->free_memory;
+        state->peers = agent->has_peers;
+        state->loads = agent->moved.loads;
+        state->loaded = agent->moved.loaded;
+        state->fetches = agent->moved.fetches;
+        state->fetched = agent->moved.fetched;
+        state->stores = agent->moved.stores;
+        state->stored = agent->moved.stored;
         memcpy(state->text, agent->text, sizeof state->text);
     }
     }

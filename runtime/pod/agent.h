@@ -4,6 +4,7 @@
 #define PHOBOS_POD_AGENT_H
 
 #include "runtime/net/wire.h"
+#include "runtime/pod/moved.h"
 
 typedef struct AgentConfig {
     Hello hello;       /* what this pod says of itself, incarnation and all */
@@ -14,7 +15,7 @@ typedef enum AgentEventKind {
     AGENT_EVENT_MESSAGE,
     AGENT_EVENT_TICK,
     AGENT_EVENT_PROVED,     /* `seen` of each tensor of the job */
-    AGENT_EVENT_PROGRESS,   /* some instruction ended; `units` computed and stored in all, `free_memory` now */
+    AGENT_EVENT_PROGRESS,   /* some instruction ended; `units` computed and stored in all, `moved` in all, `free_memory` now */
     AGENT_EVENT_BATCH_DONE, /* all units of batch number `batch` are stored */
     AGENT_EVENT_FLUSHED,    /* what was stored is on the disk */
     AGENT_EVENT_FAILED,     /* `text` */
@@ -27,6 +28,7 @@ typedef struct AgentEvent {
     const WireSeen *seen;
     uint32_t seen_count;
     uint64_t units, free_memory;
+    PodMoved moved;
     uint64_t batch;
     const char *text;
 } AgentEvent;
@@ -34,6 +36,7 @@ typedef struct AgentEvent {
 typedef enum AgentActionKind {
     AGENT_ACTION_SEND,  /* compose `type` (agent_compose) and send it */
     AGENT_ACTION_PROVE, /* the message of this event is the WELCOME: take the job from it, look at its files, then AGENT_EVENT_PROVED */
+    AGENT_ACTION_PEERS, /* the message of this event is the PEERS */
     AGENT_ACTION_RUN,   /* batch number `batch_number`: `batch` */
     AGENT_ACTION_FLUSH, /* then AGENT_EVENT_FLUSHED */
     AGENT_ACTION_EXIT,  /* the pod ends with `exit_code` */
@@ -77,12 +80,13 @@ typedef struct Agent {
     uint64_t heard_ms, sent_ms;
     uint32_t heartbeat_ms, dead_ms;
     uint64_t progress, units, free_memory;
+    PodMoved moved;
+    bool has_peers;
     uint64_t batch_base, batch_end; /* numbers of the batches held: [base, end) */
     uint32_t done;                  /* bit i: batch_base + i */
     uint32_t seen_count;
     WireSeen seen[PHB_MAX_PARAMS];
     char text[512];
-    char source[256]; /* SchedState.source of the latest state: set before the first RUN */
 } Agent;
 
 void agent_init(Agent *agent, const AgentConfig *config, uint64_t now_ms);

@@ -13,6 +13,8 @@ typedef struct Completion {
     bool well;
 } Completion;
 
+typedef enum MovedHow { MOVED_FILE, MOVED_FETCH, MOVED_COPY } MovedHow;
+
 /* What a step's launch needs while it runs. */
 typedef struct LaunchSpace {
     PhbLaunch launch;
@@ -29,9 +31,15 @@ struct Pod {
     Device *device;
     LaunchSpace *spaces;  /* by the engine's entry */
     EngineAction *issued; /* by instruction: what it is, for messages */
-    bool *resident;       /* by tensor: its one tile is loaded */
+    Shelf *shelf;         /* NULL: no tile is at home here */
+    void *shelf_memory;
+    int64_t shelf_loads[SHELF_LOADS]; /* places; instructions after the engine's; -1: unused */
+    int shelf_flying;
+    MovedHow *how; /* by instruction: how its tile comes */
+    PodMoved moved;
     PodRangeDone *range_done;
     PodFetch *fetch;
+    PodShelved *shelved;
     void *context;
     PodStatus status;
     Error error;
@@ -52,7 +60,7 @@ static void instruction_ended(void *context, uint32_t instruction, const Error *
     pthread_mutex_lock(&pod->mutex);
     bool wake = pod->ended_count == 0;
     pod->ended[pod->ended_count++] = (Completion){instruction, error == NULL};
-    if (error != NULL && !pod->has_failure) {
+    if (error != NULL && !pod->has_failure && instruction < engine_instructions(pod->plan)) {
         pod->has_failure = true;
         pod->failed_instruction = instruction;
         pod->failure = *error;
@@ -65,7 +73,7 @@ static void instruction_ended(void *context, uint32_t instruction, const Error *
 
 /* ---- carrying out actions ---- */
 
-static void move_tile(Pod *pod, const EngineAction *action) {
+static void move_tile(Pod *pod, const EngineAction *action, const void *copy) {
     const Operand *operand = &pod->problem->operands[action->operand];
     StoreTask task = {
         .instruction = action->instruction,
@@ -74,37 +82,160 @@ static void move_tile(Pod *pod, const EngineAction *action) {
         .rank = operand->rank,
         .element = operand->element,
         .rows = arena_slot(&pod->arena, action->operand, action->code->uses[action->operand].slot),
+        .copy = copy,
     };
     tile_region(pod->problem, &action->code->step, action->operand, &task.region);
     task.pitch = region_pitch(operand, &task.region);
     store_submit(pod->store, &task);
 }
 
-/* ---- tiles that all units share ---- */
-
-static bool is_shared(const Pod *pod, int tensor) {
-    const Operand *operand = &pod->problem->operands[tensor];
-    bool padded = false;
-    for (int k = 0; k < operand->rank; k++)
-        padded |= operand->halo[k] > 0;
-    return operand->count == 1 && operand->load && !operand->store && pod->plan->kept[tensor] && !padded;
+/* Bytes of a tile's elements that are in its file. */
+static uint64_t bytes_of(const Pod *pod, int operand, int64_t tile) {
+    Step step = {.stage = 0};
+    Region region;
+    tile_coordinates(pod->problem, operand, tile, step.at);
+    tile_region(pod->problem, &step, operand, &region);
+    region_clip(&pod->problem->operands[operand], &region);
+    return (uint64_t)region_bytes(&pod->problem->operands[operand], &region);
 }
 
-static void view_shared(const Pod *pod, int tensor, TileView *view) {
+/* ---- tiles that nodes share ---- */
+
+/* The whole of a tile at `rows`, with its halo. */
+static void view_tile(const Pod *pod, int tensor, const int64_t at[COORDINATES], void *rows, Region *region, TileView *view) {
     const Operand *operand = &pod->problem->operands[tensor];
-    Region region = {.extent = {1, 1, 1, 1}};
-    *view = (TileView){.rows = arena_slot(&pod->arena, tensor, 0), .rank = operand->rank, .element = operand->element};
-    memcpy(region.extent, operand->whole, sizeof operand->whole[0] * (size_t)view->rank);
-    memcpy(view->extent, region.extent, sizeof view->extent);
-    view->pitch = region_pitch(operand, &region);
+    Step step = {.stage = 0};
+    memcpy(step.at, at, sizeof step.at);
+    tile_region(pod->problem, &step, tensor, region);
+    *view = (TileView){.rows = rows, .pitch = region_pitch(operand, region), .rank = operand->rank, .element = operand->element};
+    memcpy(view->extent, region->extent, sizeof view->extent);
 }
 
-static bool fetch_shared(Pod *pod, const EngineAction *action) {
-    TileView view;
-    if (pod->fetch == NULL || pod->device->type->lane_open != NULL || action->kind != ENGINE_LOAD || !is_shared(pod, action->operand))
+/* Begins the loads whose turn it is. */
+static void fill_shelf(Pod *pod) {
+    int64_t place;
+    while (pod->status == POD_RUNNING && shelf_next(pod->shelf, &place)) {
+        int lane = 0, tensor;
+        while (pod->shelf_loads[lane] >= 0)
+            lane++;
+        pod->shelf_loads[lane] = place;
+        int64_t tile, at[COORDINATES];
+        void *rows;
+        TileView view;
+        shelf_tile(pod->shelf, place, &tensor, &tile, &rows);
+        tile_coordinates(pod->problem, tensor, tile, at);
+        StoreTask task = {
+            .instruction = engine_instructions(pod->plan) + (uint32_t)lane,
+            .file = &pod->problem->job->tensors[tensor],
+            .rows = rows,
+        };
+        view_tile(pod, tensor, at, rows, &task.region, &view);
+        task.rank = view.rank;
+        task.element = view.element;
+        task.pitch = view.pitch;
+        pod->shelf_flying++;
+        store_submit(pod->store, &task);
+    }
+}
+
+static void copy_from_shelf(Pod *pod, const EngineAction *action, int64_t place) {
+    int tensor;
+    int64_t tile;
+    void *rows;
+    shelf_tile(pod->shelf, place, &tensor, &tile, &rows);
+    pod->how[action->instruction] = MOVED_COPY;
+    move_tile(pod, action, rows);
+}
+
+/* True: a LOAD that is not one from the file. */
+static bool take_shared(Pod *pod, const EngineAction *action) {
+    if (pod->shelf == NULL || action->kind != ENGINE_LOAD || !pod->plan->fetched[action->operand])
         return false;
-    view_shared(pod, action->operand, &view);
-    return pod->fetch(pod->context, action->instruction, action->operand, &view);
+    int64_t tile = action->code->uses[action->operand].tile, place;
+    switch (shelf_want(pod->shelf, action->operand, tile, &place)) {
+    case SHELF_ELSEWHERE: {
+        FetchRequest request = {
+            .tag = action->instruction, .tensor = (uint32_t)action->operand, .peer = (uint32_t)shelf_home(pod->shelf, action->operand, tile)};
+        Region region;
+        tile_coordinates(pod->problem, action->operand, tile, request.tile);
+        void *rows = arena_slot(&pod->arena, action->operand, action->code->uses[action->operand].slot);
+        view_tile(pod, action->operand, request.tile, rows, &region, &request.into);
+        memcpy(request.region.extent, region.extent, sizeof region.extent);
+        if (!pod->fetch(pod->context, &request))
+            return false;
+        pod->how[action->instruction] = MOVED_FETCH;
+        return true;
+    }
+    case SHELF_COMING:
+        shelf_await(pod->shelf, place, action->instruction);
+        fill_shelf(pod);
+        return true;
+    case SHELF_HERE:
+        copy_from_shelf(pod, action, place);
+        return true;
+    case SHELF_BROKEN:
+        return false;
+    }
+    return false;
+}
+
+static void take_shelved(Pod *pod, uint32_t lane, bool well) {
+    int64_t place = pod->shelf_loads[lane], tile, at[COORDINATES];
+    uint32_t waiter;
+    int tensor;
+    void *rows;
+    TileView view;
+    Region region;
+    pod->shelf_loads[lane] = -1;
+    pod->shelf_flying--;
+    shelf_tile(pod->shelf, place, &tensor, &tile, &rows);
+    if (well) {
+        pod->moved.loads++;
+        pod->moved.loaded += bytes_of(pod, tensor, tile);
+    }
+    tile_coordinates(pod->problem, tensor, tile, at);
+    view_tile(pod, tensor, at, rows, &region, &view);
+    if (shelf_ended(pod->shelf, place, well, &waiter)) {
+        if (well)
+            copy_from_shelf(pod, &pod->issued[waiter], place);
+        else
+            pod_load(pod, waiter); /* which says what is wrong with the file */
+    }
+    pod->shelved(pod->context, place, well ? &view : NULL);
+    fill_shelf(pod);
+}
+
+ShelfState pod_want(Pod *pod, int tensor, const int64_t at[COORDINATES], int64_t *place, TileView *tile) {
+    const Problem *problem = pod->problem;
+    if (pod->shelf == NULL || tensor >= problem->kernel->tensor_count || pod->status != POD_RUNNING)
+        return SHELF_ELSEWHERE;
+    const Operand *operand = &problem->operands[tensor];
+    for (int c = 0; c < COORDINATES; c++) {
+        int64_t extent = c != CHUNK ? problem->supers[c] : operand->loop >= 0 ? problem->chunks[operand->loop] : 1;
+        if (at[c] < 0 || at[c] >= (operand->stride[c] != 0 ? extent : 1))
+            return SHELF_ELSEWHERE;
+    }
+    ShelfState state = shelf_want(pod->shelf, tensor, tile_number(problem, tensor, at), place);
+    if (state == SHELF_HERE) {
+        int same_tensor;
+        int64_t number;
+        void *rows;
+        Region region;
+        shelf_tile(pod->shelf, *place, &same_tensor, &number, &rows);
+        view_tile(pod, tensor, at, rows, &region, tile);
+    }
+    fill_shelf(pod);
+    return state;
+}
+
+bool pod_share(Pod *pod, const Placement *placement, int64_t node, Error *error) {
+    if (pod->device->type->lane_open != NULL || pod->plan->shelf_bytes == 0)
+        return true;
+    pod->shelf_memory = aligned_alloc(PHB_BASE_ALIGN, (size_t)pod->plan->shelf_bytes);
+    if (pod->shelf_memory == NULL)
+        return error_set(error, "pod %d: cannot take %" PRId64 " bytes for shared tiles", pod->number, pod->plan->shelf_bytes);
+    pod->shelf = shelf_new(pod->plan, placement, node, pod->shelf_memory);
+    return true;
 }
 
 void pod_fetched(Pod *pod, uint32_t instruction) {
@@ -112,14 +243,8 @@ void pod_fetched(Pod *pod, uint32_t instruction) {
 }
 
 void pod_load(Pod *pod, uint32_t instruction) {
-    move_tile(pod, &pod->issued[instruction]);
-}
-
-bool pod_tile(const Pod *pod, int tensor, TileView *tile) {
-    if (!is_shared(pod, tensor) || !pod->resident[tensor] || pod->device->type->lane_open != NULL)
-        return false;
-    view_shared(pod, tensor, tile);
-    return true;
+    pod->how[instruction] = MOVED_FILE;
+    move_tile(pod, &pod->issued[instruction], NULL);
 }
 
 static void launch_leaf(Pod *pod, const EngineAction *action) {
@@ -161,8 +286,9 @@ static void carry_out(Pod *pod, const EngineAction *action) {
     case ENGINE_LOAD:
     case ENGINE_STORE:
         pod->issued[action->instruction] = *action;
-        if (!fetch_shared(pod, action))
-            move_tile(pod, action);
+        pod->how[action->instruction] = MOVED_FILE;
+        if (!take_shared(pod, action))
+            move_tile(pod, action, NULL);
         break;
     case ENGINE_COMPUTE:
         pod->issued[action->instruction] = *action;
@@ -209,12 +335,32 @@ void pod_stop(Pod *pod) {
     feed(pod, &(EngineEvent){.kind = ENGINE_STOP});
 }
 
+static void count_move(Pod *pod, const EngineAction *action) {
+    uint64_t bytes = bytes_of(pod, action->operand, action->code->uses[action->operand].tile);
+    PodMoved *moved = &pod->moved;
+    if (action->kind == ENGINE_STORE) {
+        moved->stores++;
+        moved->stored += bytes;
+    } else if (pod->how[action->instruction] == MOVED_FILE) {
+        moved->loads++;
+        moved->loaded += bytes;
+    } else if (pod->how[action->instruction] == MOVED_FETCH) {
+        moved->fetches++;
+        moved->fetched += bytes;
+    }
+}
+
 static void take_completion(Pod *pod, const Completion *ended) {
+    uint32_t instructions = engine_instructions(pod->plan);
+    if (ended->instruction >= instructions) {
+        take_shelved(pod, ended->instruction - instructions, ended->well);
+        return;
+    }
     const EngineAction *action = &pod->issued[ended->instruction];
     if (!ended->well)
         pod->device->type->cancel(pod->device);
-    else if (action->kind == ENGINE_LOAD && is_shared(pod, action->operand))
-        pod->resident[action->operand] = true;
+    else if (action->kind != ENGINE_COMPUTE)
+        count_move(pod, action);
     feed(pod, &(EngineEvent){.kind = ended->well ? ENGINE_ENDED : ENGINE_BROKEN, .instruction = ended->instruction});
 }
 
@@ -240,6 +386,10 @@ int pod_fd(const Pod *pod) {
 
 int64_t pod_units_done(const Pod *pod) {
     return engine_units_done(pod->engine);
+}
+
+PodMoved pod_moved(const Pod *pod) {
+    return pod->moved;
 }
 
 int64_t pod_free_memory(const Pod *pod) {
@@ -277,8 +427,8 @@ static bool open_parts(Pod *pod, const PodOptions *options, Error *error) {
     if (memory == NULL)
         return false;
     arena_init(&pod->arena, pod->plan, memory);
-    pod->store = store_open(options->threads < 2 ? 2 : options->threads, (int)engine_instructions(pod->plan), pod->device,
-        instruction_ended, pod, error);
+    pod->store = store_open(
+        options->threads < 2 ? 2 : options->threads, (int)engine_instructions(pod->plan) + SHELF_LOADS, pod->device, instruction_ended, pod, error);
     return pod->store != NULL;
 }
 
@@ -296,14 +446,17 @@ static void take_spaces(Pod *pod) {
 
 Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error) {
     Pod *pod = new_zeroed(1, sizeof *pod);
-    uint32_t instructions = engine_instructions(plan);
+    uint32_t instructions = engine_instructions(plan) + SHELF_LOADS;
     pod->plan = plan;
     pod->problem = plan->problem;
     pod->number = options->number;
     pod->range_done = options->range_done;
     pod->fetch = options->fetch;
     pod->context = options->context;
-    pod->resident = new_zeroed((size_t)pod->problem->kernel->tensor_count, sizeof *pod->resident);
+    pod->shelved = options->shelved;
+    for (int lane = 0; lane < SHELF_LOADS; lane++)
+        pod->shelf_loads[lane] = -1;
+    pod->how = new_zeroed(instructions, sizeof *pod->how);
     pod->engine = engine_new(plan);
     pod->issued = new_zeroed(instructions, sizeof *pod->issued);
     pod->ended = new_zeroed(instructions, sizeof *pod->ended);
@@ -322,7 +475,7 @@ void pod_close(Pod *pod) {
         return;
     if (pod->status == POD_RUNNING)
         pod_stop(pod);
-    while (pod->status == POD_RUNNING) {
+    while (pod->status == POD_RUNNING || pod->shelf_flying > 0) {
         poll(&(struct pollfd){.fd = pod->event, .events = POLLIN}, 1, -1);
         pod_turn(pod);
     }
@@ -339,7 +492,9 @@ void pod_close(Pod *pod) {
     pthread_mutex_destroy(&pod->mutex);
     free(pod->spaces);
     free(pod->issued);
-    free(pod->resident);
+    free(pod->how);
+    shelf_free(pod->shelf);
+    free(pod->shelf_memory);
     free(pod->ended);
     free(pod->taken);
     free(pod);

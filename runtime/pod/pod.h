@@ -3,14 +3,16 @@
 #define PHOBOS_POD_H
 
 #include "runtime/device/device.h"
+#include "runtime/pod/moved.h"
+#include "runtime/pod/shelf.h"
 #include "runtime/pod/transfer.h"
 #include "runtime/sched/sched.h"
 
 /* ---- engine.c: (event) -> actions. No I/O, clock, thread or global; all memory is taken in engine_new. ----
  *
- * Units are admitted in the order given, step by step, a window of steps at a time. Instructions of a step are issued as soon as what they wait for has
- * ended, so that one step's loads, another's compute and a third's stores overlap. After a failure or a stop nothing more is issued, and the last action comes
- * when what was in flight has ended. */
+ * Units are admitted in the order given, step by step, a window of steps at a time. Instructions of a step are issued as soon as what they wait for
+ * has ended, so that one step's loads, another's compute and a third's stores overlap. After a failure or a stop nothing more is issued, and the last
+ * action comes when what was in flight has ended. */
 
 enum { ENGINE_MAX_RANGES = 64 };
 
@@ -81,7 +83,8 @@ typedef struct StoreTask {
     const TensorFile *file;
     int rank, element; /* of the tensor */
     Region region;     /* of a read it may reach beyond the tensor, where it reads 0 */
-    void *rows; /* laid out as the leaf ABI says: PhbTensorArg */
+    void *rows;        /* laid out as the leaf ABI says: PhbTensorArg */
+    const void *copy;  /* of a read: it comes from here, laid out alike; NULL: from the file */
     int64_t pitch;
 } StoreTask;
 
@@ -97,9 +100,11 @@ void store_close(Store *store); /* nothing may be in flight */
 
 typedef void PodRangeDone(void *context, uint64_t tag); /* every unit of a range is stored */
 
-/* Offered each load of a tensor that is one tile for all units: such a tile stays where it is once it is there, so pods may share it. True: taken
- * over, until pod_fetched, or pod_load where it is to come from the file after all. */
-typedef bool PodFetch(void *context, uint32_t instruction, int tensor, const TileView *into);
+/* Offered each load of a tile that is at home elsewhere; `tag` is the instruction. True: taken over, until pod_fetched, or pod_load where it is to
+ * come from its file after all. */
+typedef bool PodFetch(void *context, const FetchRequest *request);
+/* A tile that pod_want said is coming has come: `tile`, or NULL where it could not be loaded. */
+typedef void PodShelved(void *context, int64_t place, const TileView *tile);
 
 typedef struct PodOptions {
     int number;  /* for messages */
@@ -110,6 +115,7 @@ typedef struct PodOptions {
     SimtOptions simt;         /* for the simulator */
     PodRangeDone *range_done; /* called in pod_turn; or NULL */
     PodFetch *fetch;          /* NULL: every tile comes from its file */
+    PodShelved *shelved;
     void *context;
 } PodOptions;
 
@@ -125,15 +131,19 @@ void pod_give(Pod *pod, UnitRange range); /* of at least one unit */
 void pod_no_more(Pod *pod);
 void pod_stop(Pod *pod);
 
+/* Tiles of the operands that the plan says are fetched come from their homes from now on; this pod is node number `node` of the placement, or one
+ * that came late. Before the first unit; placement and plan are borrowed. */
+bool pod_share(Pod *pod, const Placement *placement, int64_t node, Error *error);
 void pod_fetched(Pod *pod, uint32_t instruction);
 void pod_load(Pod *pod, uint32_t instruction);
-/* The one tile of a tensor, to be given to others; false while it is not there, and for tensors of several tiles. */
-bool pod_tile(const Pod *pod, int tensor, TileView *tile);
+/* A tile that is at home here, for a peer; it begins to be loaded where nobody wanted it before. */
+ShelfState pod_want(Pod *pod, int tensor, const int64_t at[COORDINATES], int64_t *place, TileView *tile);
 
 int pod_fd(const Pod *pod); /* readable when pod_turn has something to do */
 /* Takes up what has ended and carries out what follows. */
 PodStatus pod_turn(Pod *pod);
 int64_t pod_units_done(const Pod *pod);
+PodMoved pod_moved(const Pod *pod);
 int64_t pod_free_memory(const Pod *pod);  /* bytes of the plan's slots that hold no tile */
 const Error *pod_error(const Pod *pod);   /* after POD_BROKEN */
 const char *pod_describe(const Pod *pod); /* its device */

@@ -1,13 +1,11 @@
 #include "runtime/pod/server.h"
 #include "runtime/net/proof.h"
 #include "runtime/net/socket.h"
-#include "runtime/task.h"
 #include "runtime/pod/agent.h"
 #include "runtime/pod/attach.h"
 #include "runtime/pod/pod.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "runtime/pod/tile_plane.h"
+#include "runtime/task.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -28,11 +26,10 @@ typedef struct PodServer {
     DeviceSet devices; /* the first of them is this pod's */
     Agent agent;
     void *context, *control;
-    void *tiles;  /* ROUTER: serves our tiles */
-    void *source; /* DEALER to whom shared tiles are fetched from, or NULL */
-    Serve *serve;
-    FetchPlane *fetches;
-    void *chunk; /* WIRE_CHUNK_BYTES */
+    TilePlane *tiles;
+    zmq_pollitem_t *polled;
+    int polled_capacity;
+    Placement *placement; /* of all pods; NULL: no tile is fetched */
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
     Welcome *welcome;
@@ -93,7 +90,15 @@ static void batch_done(void *context, uint64_t tag) {
     step(context, &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = tag});
 }
 
-static PodFetch fetch_tile;
+static bool fetch_tile(void *context, const FetchRequest *request) {
+    const PodServer *server = context;
+    return tile_plane_fetch(server->tiles, request);
+}
+
+static void tile_shelved(void *context, int64_t place, const TileView *tile) {
+    const PodServer *server = context;
+    tile_plane_shelved(server->tiles, place, tile);
+}
 
 static bool open_pod(PodServer *server, Error *error) {
     server->job->device = server->devices.class;
@@ -111,6 +116,7 @@ static bool open_pod(PodServer *server, Error *error) {
         .simt = server->options->simt,
         .range_done = batch_done,
         .fetch = fetch_tile,
+        .shelved = tile_shelved,
         .context = server,
     };
     server->pod = pod_open(server->plan, &pod, error);
@@ -124,6 +130,19 @@ static void start_task(PodServer *server, Task **task, TaskRun *run, void *conte
         fail(server, &error);
 }
 
+/* Tiles that several pods use come from their homes. */
+static void take_peers(PodServer *server, const Peers *peers) {
+    Error error;
+    if (peers->placement > PLACE_BLOCK || peers->peers_count == 0)
+        return;
+    server->placement = placement_new(server->problem, (PlacementPolicy)peers->placement, peers->peers_count);
+    if (!plan_fetch(server->plan, server->placement, peers->fetched))
+        say(server, LOG_WARNING, "there is no room to keep tiles for other pods: they load them from files");
+    if (!pod_share(server->pod, server->placement, peers->node, &error))
+        say(server, LOG_WARNING, "%s", error.text);
+    tile_plane_join(server->tiles, server->pod, server->agent.job_id, peers, engine_instructions(server->plan));
+}
+
 static void perform(PodServer *server, const AgentAction *action) {
     switch (action->kind) {
     case AGENT_ACTION_SEND:
@@ -133,6 +152,9 @@ static void perform(PodServer *server, const AgentAction *action) {
     case AGENT_ACTION_PROVE:
         welcome_copy(server->welcome, &server->inbox->welcome);
         start_task(server, &server->prove, run_prove, server);
+        break;
+    case AGENT_ACTION_PEERS:
+        take_peers(server, &server->inbox->peers);
         break;
     case AGENT_ACTION_RUN:
         pod_give(server->pod, (UnitRange){.first = (int64_t)action->batch.first,
@@ -186,9 +208,10 @@ static void take_flush(PodServer *server) {
 
 static void turn_pod(PodServer *server) {
     PodStatus status = pod_turn(server->pod);
-    step(server,
-        &(AgentEvent){
-            .kind = AGENT_EVENT_PROGRESS, .units = (uint64_t)pod_units_done(server->pod), .free_memory = (uint64_t)pod_free_memory(server->pod)});
+    step(server, &(AgentEvent){.kind = AGENT_EVENT_PROGRESS,
+                     .units = (uint64_t)pod_units_done(server->pod),
+                     .moved = pod_moved(server->pod),
+                     .free_memory = (uint64_t)pod_free_memory(server->pod)});
     if (status == POD_BROKEN && server->agent.phase != AGENT_FAILED)
         fail(server, pod_error(server->pod));
 }
@@ -203,147 +226,42 @@ static void take_messages(PodServer *server) {
     }
 }
 
-/* ---- the tile plane ---- */
-
-/* The tile that a peer asks for; NULL with the reason where it is not to be had. */
-static const TileView *find_tile(const PodServer *server, const Fetch *fetch, TileView *tile, FetchCode *code) {
-    if (memcmp(server->inbox->header.job_id, server->agent.job_id, sizeof server->agent.job_id) != 0)
-        *code = FETCH_STRANGER;
-    else if (!server->pod || fetch->tensor >= (uint32_t)server->job->kernel->tensor_count)
-        *code = server->pod ? FETCH_BAD_REGION : FETCH_NOT_YET;
-    else if (pod_tile(server->pod, (int)fetch->tensor, tile))
-        return tile;
-    else
-        *code = FETCH_NOT_YET;
-    return NULL;
-}
-
-static void send_served(PodServer *server) {
-    ServeAction action;
-    while (serve_next(server->serve, &action)) {
-        Route route = route_of(action.connection);
-        WireMessage *message = server->outbox;
-        if (action.kind == SERVE_REFUSE) {
-            message->header = (WireHeader){.type = WIRE_FETCH_REFUSED};
-            message->fetch_refused = (FetchRefused){.transfer = action.transfer, .code = (uint16_t)action.code};
-            socket_send(server->tiles, &route, message, NULL, 0);
-            continue;
-        }
-        tile_pack(&action.tile, &action.region, action.offset, action.length, server->chunk);
-        message->header = (WireHeader){.type = WIRE_CHUNK};
-        message->chunk = (Chunk){.transfer = action.transfer, .offset = action.offset, .total = action.total};
-        message->chunk.hash = XXH3_64bits(server->chunk, action.length);
-        socket_send(server->tiles, &route, message, server->chunk, action.length);
-    }
-}
-
-static void take_requests(PodServer *server) {
-    Route route;
-    ReceiveResult result;
-    while ((result = socket_receive(server->tiles, &server->frame, &route)) != RECEIVED_NOTHING) {
-        if (result == RECEIVED_JUNK || wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, NULL, NULL))
-            continue;
-        TileView tile;
-        FetchCode code = FETCH_GONE;
-        const Fetch *fetch = &server->inbox->fetch;
-        if (server->inbox->header.type == WIRE_FETCH) {
-            const TileView *found = find_tile(server, fetch, &tile, &code);
-            serve_fetch(server->serve, route_connection(&route), fetch, found, code, now_ms());
-        } else if (server->inbox->header.type == WIRE_CREDIT) {
-            serve_credit(server->serve, route_connection(&route), &server->inbox->credit, now_ms());
-        }
-    }
-    send_served(server);
-}
-
-static void perform_fetch(PodServer *server, const FetchAction *action) {
-    WireMessage *message = server->outbox;
-    message->header = (WireHeader){.sched_epoch = server->agent.sched_epoch};
-    memcpy(message->header.job_id, server->agent.job_id, sizeof server->agent.job_id);
-    switch (action->kind) {
-    case FETCH_SEND_FETCH:
-        message->header.type = WIRE_FETCH;
-        message->fetch = action->fetch;
-        socket_send(server->source, NULL, message, NULL, 0);
-        break;
-    case FETCH_SEND_CREDIT:
-        message->header.type = WIRE_CREDIT;
-        message->credit = action->credit;
-        socket_send(server->source, NULL, message, NULL, 0);
-        break;
-    case FETCH_DONE:
-        say(server, LOG_DEBUG, "fetched a shared tile from %s", server->agent.source);
-        pod_fetched(server->pod, (uint32_t)action->tag);
-        break;
-    case FETCH_FAILED:
-        say(server, LOG_WARNING, "cannot fetch a tile from %s: %s; it comes from its file", server->agent.source, action->why);
-        pod_load(server->pod, (uint32_t)action->tag);
-        break;
-    }
-}
-
-static void take_chunks(PodServer *server) {
-    while (server->source && socket_receive(server->source, &server->frame, NULL) != RECEIVED_NOTHING) {
-        const uint8_t *bulk;
-        size_t length;
-        if (wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, &bulk, &length))
-            continue;
-        if (server->inbox->header.type == WIRE_CHUNK)
-            fetch_chunk(server->fetches, &server->inbox->chunk, bulk, length, now_ms());
-        else if (server->inbox->header.type == WIRE_FETCH_REFUSED)
-            fetch_refused(server->fetches, &server->inbox->fetch_refused, now_ms());
-    }
-    fetch_tick(server->fetches, now_ms());
-    FetchAction action;
-    while (fetch_next(server->fetches, &action))
-        perform_fetch(server, &action);
-}
-
-/* A PodFetch: takes a load over where the scheduler named somebody to ask. */
-static bool fetch_tile(void *context, uint32_t instruction, int tensor, const TileView *into) {
-    PodServer *server = context;
-    Error error;
-    if (!server->agent.source[0])
-        return false;
-    if (!server->source) {
-        server->source = socket_open(server->context, ZMQ_DEALER, WIRE_TILE_BYTES, SOCKET_DEAD_MS, &error);
-        if (!server->source || !endpoint_check_connect(server->agent.source, &error) ||
-            !socket_connect(server->source, server->agent.source, &error)) {
-            say(server, LOG_WARNING, "%s", error.text);
-            socket_close(server->source);
-            server->source = NULL;
-            return false;
-        }
-    }
-    FetchRequest request = {.tag = instruction, .tensor = (uint32_t)tensor, .into = *into};
-    memcpy(request.region.extent, into->extent, sizeof request.region.extent);
-    return fetch_start(server->fetches, &request, now_ms());
-}
-
 /* ---- the loop ---- */
 
 static bool hello_waits(const PodServer *server) {
     return server->unsent && server->agent.phase == AGENT_HELLO;
 }
 
+/* Waits until something has come; which of them are there says what is looked at. */
+typedef struct Wait {
+    int prove, flush, pod; /* places in server->polled, or -1 */
+} Wait;
+
+static Wait wait_for(PodServer *server) {
+    int capacity = 4 + tile_plane_poll_count(server->tiles), count = 1;
+    if (capacity > server->polled_capacity) {
+        free(server->polled);
+        server->polled = new_zeroed((size_t)capacity, sizeof *server->polled);
+        server->polled_capacity = capacity;
+    }
+    zmq_pollitem_t *items = server->polled;
+    items[0] = (zmq_pollitem_t){.socket = server->control, .events = (short)(ZMQ_POLLIN | (hello_waits(server) ? ZMQ_POLLOUT : 0))};
+    Wait wait = {server->prove ? count++ : -1, server->flush ? count++ : -1, server->pod ? count++ : -1};
+    if (wait.prove >= 0)
+        items[wait.prove] = (zmq_pollitem_t){.fd = task_fd(server->prove), .events = ZMQ_POLLIN};
+    if (wait.flush >= 0)
+        items[wait.flush] = (zmq_pollitem_t){.fd = task_fd(server->flush), .events = ZMQ_POLLIN};
+    if (wait.pod >= 0)
+        items[wait.pod] = (zmq_pollitem_t){.fd = pod_fd(server->pod), .events = ZMQ_POLLIN};
+    tile_plane_poll(server->tiles, items + count);
+    zmq_poll(items, count + tile_plane_poll_count(server->tiles), TICK_MS);
+    return wait;
+}
+
 static void loop(PodServer *server) {
     while (!server->over) {
-        zmq_pollitem_t items[6] = {
-            {.socket = server->control, .events = (short)(ZMQ_POLLIN | (hello_waits(server) ? ZMQ_POLLOUT : 0))},
-            {.socket = server->tiles, .events = ZMQ_POLLIN},
-        };
-        int count = 2;
-        int prove = server->prove ? count++ : -1, flush = server->flush ? count++ : -1, pod = server->pod ? count++ : -1;
-        int source = server->source ? count++ : -1;
-        if (prove >= 0)
-            items[prove] = (zmq_pollitem_t){.fd = task_fd(server->prove), .events = ZMQ_POLLIN};
-        if (flush >= 0)
-            items[flush] = (zmq_pollitem_t){.fd = task_fd(server->flush), .events = ZMQ_POLLIN};
-        if (pod >= 0)
-            items[pod] = (zmq_pollitem_t){.fd = pod_fd(server->pod), .events = ZMQ_POLLIN};
-        if (source >= 0)
-            items[source] = (zmq_pollitem_t){.socket = server->source, .events = ZMQ_POLLIN};
-        zmq_poll(items, count, TICK_MS);
+        Wait wait = wait_for(server);
+        const zmq_pollitem_t *items = server->polled;
         if (atomic_load(&interrupted)) {
             step(server, &(AgentEvent){.kind = AGENT_EVENT_STOP, .text = "the user"});
             break;
@@ -351,18 +269,16 @@ static void loop(PodServer *server) {
         if (items[0].revents & ZMQ_POLLOUT)
             perform(server, &(AgentAction){.kind = AGENT_ACTION_SEND, .type = WIRE_HELLO});
         take_messages(server);
-        take_requests(server);
-        if (!server->over && prove >= 0 && items[prove].revents)
+        tile_plane_turn(server->tiles);
+        if (!server->over && wait.prove >= 0 && items[wait.prove].revents)
             take_proof(server);
-        if (!server->over && flush >= 0 && items[flush].revents)
+        if (!server->over && wait.flush >= 0 && items[wait.flush].revents)
             take_flush(server);
-        if (!server->over && pod >= 0 && items[pod].revents)
+        if (!server->over && wait.pod >= 0 && items[wait.pod].revents)
             turn_pod(server);
-        if (!server->over && server->pod)
-            take_chunks(server);
+        tile_plane_turn(server->tiles);
         if (!server->over)
             step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
-        serve_tick(server->serve, now_ms());
     }
 }
 
@@ -417,8 +333,8 @@ static bool open_sockets(PodServer *server, char *bound, size_t bound_size, Erro
         return false;
     return (server->context = socket_context_new(error)) &&
            (server->control = socket_open(server->context, ZMQ_DEALER, WIRE_CONTROL_BYTES, SOCKET_DEAD_MS, error)) &&
-           (server->tiles = socket_open(server->context, ZMQ_ROUTER, WIRE_TILE_BYTES, SOCKET_DEAD_MS, error)) &&
-           socket_bind(server->tiles, listen, bound, bound_size, error) && socket_connect(server->control, server->sched, error);
+           (server->tiles = tile_plane_open(server->context, listen, server->node, server->options->log, bound, bound_size, error)) &&
+           socket_connect(server->control, server->sched, error);
 }
 
 static void close_all(PodServer *server) {
@@ -428,9 +344,11 @@ static void close_all(PodServer *server) {
     if (server->flush)
         task_end(server->flush, &ignored);
     if (server->pod) {
+        tile_plane_abandon(server->tiles);
         pod_stop(server->pod);
         pod_close(server->pod);
     }
+    placement_free(server->placement);
     plan_free(server->plan);
     problem_free(server->problem);
     if (server->job)
@@ -439,11 +357,8 @@ static void close_all(PodServer *server) {
     if (server->control)
         zmq_setsockopt(server->control, ZMQ_LINGER, &(int){200}, sizeof(int));
     socket_close(server->control);
-    socket_close(server->tiles);
-    socket_close(server->source);
-    serve_free(server->serve);
-    fetch_free(server->fetches);
-    free(server->chunk);
+    tile_plane_close(server->tiles);
+    free(server->polled);
     socket_context_free(server->context);
     zmq_msg_close(&server->frame);
     free(server->inbox);
@@ -459,9 +374,6 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
     server->inbox = new_zeroed(1, sizeof *server->inbox);
     server->outbox = new_zeroed(1, sizeof *server->outbox);
     server->welcome = new_zeroed(1, sizeof *server->welcome);
-    server->serve = serve_new();
-    server->fetches = fetch_new();
-    server->chunk = new_zeroed(1, WIRE_CHUNK_BYTES);
     zmq_msg_init(&server->frame);
     name_node(server);
     Error error;

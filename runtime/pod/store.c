@@ -145,6 +145,11 @@ static bool move_piece(const StoreThread *thread, const Transfer *transfer, int6
     region.origin[transfer->axis] += before;
     region.extent[transfer->axis] = left < transfer->step ? left : transfer->step;
     char *rows = (char *)task->rows + piece * transfer->step_bytes;
+    if (task->copy != NULL) {
+        size_t bytes = (size_t)(transfer->step_bytes / transfer->step * region.extent[transfer->axis]);
+        memcpy(rows, (const char *)task->copy + piece * transfer->step_bytes, bytes);
+        return true;
+    }
     if (thread->lane != NULL)
         return move_by_lane(thread, task, &region, rows, error);
     return move_rows(task, &region, rows, error);

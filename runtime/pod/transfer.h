@@ -9,10 +9,12 @@
 enum {
     TRANSFER_CREDIT = 8,         /* chunks in flight to one fetcher */
     TRANSFER_SERVED = 256,       /* transfers served at once; further ones are told BUSY */
-    TRANSFER_FETCHED = 64,       /* fetched at once */
+    TRANSFER_FETCHED = 64,       /* fetched at once; further ones wait */
     TRANSFER_RETRY_MS = 2000,    /* without a chunk: ask again from where it stopped */
     TRANSFER_WAIT_MS = 100,      /* before asking again for a tile that is not there yet */
     TRANSFER_GIVE_UP_MS = 10000, /* without a chunk: the tile is to be had elsewhere */
+    TRANSFER_REACH_MS = 5000,    /* a peer that was never heard in so long is not to be reached */
+    TRANSFER_SILENT_MS = 60000,  /* a peer that sends nothing is not asked again for so long */
 };
 
 /* A tile in memory, laid out as the leaf ABI says. Regions are relative to it. */
@@ -48,8 +50,12 @@ typedef struct ServeAction {
 
 Serve *serve_new(void);
 void serve_free(Serve *serve);
-/* `tile` is what the fetch asks for, or NULL with the reason in `code`; its memory stays as it is. */
+/* `tile` is what the fetch asks for, or NULL with the reason in `code`; its memory stays as it is. A fetch of a tile that the same peer has asked for
+ * before takes the place of the earlier one. */
 void serve_fetch(Serve *serve, uint64_t connection, const Fetch *fetch, const TileView *tile, FetchCode code, uint64_t now_ms);
+/* The tile that the fetch asks for is coming: it is answered by serve_ready of the same place. */
+void serve_await(Serve *serve, uint64_t connection, const Fetch *fetch, int64_t place, uint64_t now_ms);
+void serve_ready(Serve *serve, int64_t place, const TileView *tile); /* NULL: it will not come */
 void serve_credit(Serve *serve, uint64_t connection, const Credit *credit, uint64_t now_ms);
 void serve_tick(Serve *serve, uint64_t now_ms); /* forgets whom nothing was heard from for long */
 /* The next frame to send, a transfer at a time in turn; false: none. */
@@ -60,7 +66,8 @@ bool serve_next(Serve *serve, ServeAction *action);
 typedef struct FetchPlane FetchPlane;
 
 typedef struct FetchRequest {
-    uint64_t tag; /* the caller's name for it */
+    uint64_t tag;  /* the caller's name for it */
+    uint32_t peer; /* whom to ask */
     uint32_t tensor;
     int64_t tile[PHB_MAX_RANK];
     TileView into; /* the whole of `region` goes here, at its origin */
@@ -72,19 +79,26 @@ typedef enum FetchActionKind { FETCH_SEND_FETCH, FETCH_SEND_CREDIT, FETCH_DONE, 
 typedef struct FetchAction {
     FetchActionKind kind;
     uint64_t tag; /* DONE, FAILED */
-    Fetch fetch;  /* its token is the shell's to fill in */
+    uint32_t peer;
+    Fetch fetch; /* its token is the shell's to fill in */
     Credit credit;
     const char *why; /* FAILED */
 } FetchAction;
 
-FetchPlane *fetch_new(void);
+/* For at most `capacity` requests at a time, to `peers` peers. */
+FetchPlane *fetch_new(int capacity, uint32_t peers);
 void fetch_free(FetchPlane *plane);
-/* False: as many as there may be are under way. */
+/* False: the peer is not to be asked now, or there is no room. */
 bool fetch_start(FetchPlane *plane, const FetchRequest *request, uint64_t now_ms);
+void fetch_heard(FetchPlane *plane, uint32_t peer, uint64_t now_ms); /* any frame of a peer */
 void fetch_chunk(FetchPlane *plane, const Chunk *chunk, const void *bulk, size_t bulk_length, uint64_t now_ms);
 void fetch_refused(FetchPlane *plane, const FetchRefused *refused, uint64_t now_ms);
 void fetch_tick(FetchPlane *plane, uint64_t now_ms);
 bool fetch_next(FetchPlane *plane, FetchAction *action);
+/* The peer could not be sent what was due to it, and now it can: it is asked again. */
+void fetch_reached(FetchPlane *plane, uint32_t peer, uint64_t now_ms);
+/* Ends what is under way: each as FAILED. */
+void fetch_abandon(FetchPlane *plane);
 bool fetch_busy(const FetchPlane *plane);
 
 #endif

@@ -39,7 +39,7 @@ void sched_core_free(SchedCore *core) {
 }
 
 size_t sched_actions_capacity(const SchedConfig *config) {
-    return 2 * (size_t)config->max_pods + 8;
+    return 3 * (size_t)config->max_pods + 8;
 }
 
 bool sched_has_begun(const SchedCore *core) {
@@ -64,6 +64,10 @@ void sched_pod_class(const SchedCore *core, uint32_t pod, char text[32]) {
 
 uint64_t sched_pod_units(const SchedCore *core, uint32_t pod) {
     return core->pods[pod].units;
+}
+
+const PodMoved *sched_pod_moved(const SchedCore *core, uint32_t pod) {
+    return &core->pods[pod].moved;
 }
 
 /* ---- actions ---- */
@@ -133,6 +137,8 @@ static void send_changed(SchedCore *core, uint64_t now_ms, SchedActions *actions
             continue;
         pod->changed = false;
         pod->sent_ms = now_ms;
+        if (core->fetched != 0 && pod->stage == STAGE_READY && !pod->knows_peers)
+            sched_act_send(actions, pod->connection, WIRE_PEERS);
         sched_act_send(actions, pod->connection, WIRE_SCHED_STATE);
     }
 }
@@ -180,6 +186,7 @@ static void finish_when_drained(SchedCore *core, uint64_t now_ms, SchedActions *
 static void start_running(SchedCore *core, SchedActions *actions) {
     core->phase = PHASE_RUNNING;
     sched_deal_begin(core);
+    sched_choose_fetched(core);
     sched_act_log(actions, "the job begins with %u pod%s", core->lane_count, core->lane_count == 1 ? "" : "s");
     change_all(core);
 }
@@ -243,6 +250,8 @@ static void on_pod_state(SchedCore *core, Pod *pod, const PodState *state, uint6
     }
     if (pod->stage != STAGE_READY && pod->stage != STAGE_FLUSHED)
         return;
+    pod->knows_peers |= state->peers != 0;
+    pod->moved = (PodMoved){state->loads, state->loaded, state->fetches, state->fetched, state->stores, state->stored};
     /* Its bits count from a base that it had from us: at most ours. */
     if (state->batch_base <= pod->batch_base && pod->batch_base - state->batch_base < 32) {
         uint32_t done = (uint32_t)((uint64_t)state->done >> (pod->batch_base - state->batch_base));
@@ -363,22 +372,6 @@ void sched_step(SchedCore *core, const SchedEvent *event, uint64_t now_ms, Sched
 
 /* ---- what is sent ---- */
 
-/* tcp://HOST: of an endpoint. */
-static size_t host_length(const char *endpoint) {
-    const char *colon = strrchr(endpoint, ':');
-    return colon ? (size_t)(colon - endpoint) : strlen(endpoint);
-}
-
-/* Pods of one host read through one page cache, which nothing beats; a pod elsewhere asks the first one, which has the tiles that all units share. */
-static void name_source(const SchedCore *core, const Pod *pod, char source[256]) {
-    const char *first = core->pods[0].tile_endpoint;
-    size_t length = host_length(first);
-    bool same_host = length == host_length(pod->tile_endpoint) && strncmp(first, pod->tile_endpoint, length) == 0;
-    memset(source, 0, 256);
-    if (pod != &core->pods[0] && sched_pod_live(&core->pods[0]) && !same_host)
-        memcpy(source, first, sizeof core->pods[0].tile_endpoint);
-}
-
 bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *message) {
     const SchedConfig *config = &core->config;
     Pod *pod = pod_by_connection(core, send->connection);
@@ -416,9 +409,12 @@ bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *messag
         state->batches_count = pod->batch_count;
         memcpy(state->batches, pod->batches, pod->batch_count * sizeof pod->batches[0]);
         memcpy(state->text, core->text, sizeof state->text);
-        name_source(core, pod, state->source);
+        state->peers = core->fetched != 0;
         break;
     }
+    case WIRE_PEERS:
+        sched_name_peers(core, pod, &message->peers);
+        break;
     default:
         message->who.reserved = 0;
     }

@@ -8,6 +8,7 @@
 #define PHOBOS_SCHED_CORE_H
 
 #include "runtime/net/wire.h"
+#include "runtime/pod/moved.h"
 #include "runtime/sched/sched.h"
 
 typedef struct SchedConfig {
@@ -27,6 +28,9 @@ typedef struct SchedConfig {
     const char *refusals[CLASS_COUNT]; /* and why; borrowed */
     bool mixed;               /* pods of several classes may work on the job */
     const WireSeen *expected; /* of each tensor of the job, as the scheduler sees it; borrowed */
+    /* Which tensors' tiles the pods of the placement fetch from one another, a bit each, where each has so many bytes for tiles; NULL: none. Pure. */
+    uint64_t (*fetched)(void *context, int64_t memory);
+    void *context;
 } SchedConfig;
 
 typedef enum SchedEventKind {
@@ -86,5 +90,6 @@ uint32_t sched_pod_count(const SchedCore *core); /* that ever joined */
 const char *sched_pod_node(const SchedCore *core, uint32_t pod);
 void sched_pod_class(const SchedCore *core, uint32_t pod, char text[32]); /* as class_describe */
 uint64_t sched_pod_units(const SchedCore *core, uint32_t pod);
+const PodMoved *sched_pod_moved(const SchedCore *core, uint32_t pod);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the files of the scheduler's core share: core.c (phases, messages, time), join.c (whom it takes in), deal.c (who gets which units). */
+/* What the files of the scheduler's core share: core.c (phases, messages, time), join.c, deal.c, peers.c. */
 #ifndef PHOBOS_CORE_STATE_H
 #define PHOBOS_CORE_STATE_H
 
@@ -20,6 +20,9 @@ typedef struct Pod {
     DeviceClass class;
     int arch;
     char tile_endpoint[256];
+    uint64_t memory; /* bytes for tiles */
+    bool knows_peers;
+    PodMoved moved;
     uint64_t heard_ms, sent_ms; /* last message in, last state out */
     bool changed;               /* its state must be sent at the end of the step */
     uint64_t seq_in, seq_out;
@@ -47,6 +50,7 @@ struct SchedCore {
     uint32_t pod_count;
     Lane *lanes; /* one a pod that was there at the start */
     uint32_t lane_count;
+    uint64_t fetched; /* tensors whose tiles pods fetch from one another: a bit each */
     uint64_t units_done;
     int exit_code;
     char text[512]; /* why it ended */
@@ -73,5 +77,10 @@ void sched_on_proof(SchedCore *core, Pod *pod, const Proof *proof, uint64_t now_
 void sched_deal_begin(SchedCore *core); /* each pod that is there gets a lane */
 /* Gives pods batches as long as there is room and work. */
 void sched_deal(SchedCore *core, uint64_t now_ms);
+
+/* ---- peers.c ---- */
+
+void sched_choose_fetched(SchedCore *core); /* when lanes are dealt */
+void sched_name_peers(const SchedCore *core, const Pod *pod, Peers *peers);
 
 #endif

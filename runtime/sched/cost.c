@@ -60,6 +60,7 @@ struct Summing {
     Unroll *unroll;
     StepCode code;
     Instruction *instructions;
+    Sources *sources;
     double *work; /* of each stage, without the extents of the axes that are cut */
     bool (*cuts)[COORDINATES];
 };
@@ -72,6 +73,7 @@ Summing *summing_new(const Plan *plan) {
     summing->unroll = unroll_new(plan);
     summing->code.uses = new_zeroed(operands, sizeof *summing->code.uses);
     summing->instructions = new_zeroed(5 * operands + 1, sizeof *summing->instructions);
+    summing->sources = sources_new(plan);
     summing->work = new_zeroed(stages, sizeof *summing->work);
     summing->cuts = new_zeroed(stages, sizeof *summing->cuts);
     for (size_t s = 0; s < stages; s++)
@@ -83,6 +85,7 @@ void summing_free(Summing *summing) {
     if (summing == NULL)
         return;
     unroll_free(summing->unroll);
+    sources_free(summing->sources);
     free(summing->code.uses);
     free(summing->instructions);
     free(summing->work);
@@ -103,7 +106,10 @@ static void add_step(Summing *summing, const Placement *placement, int64_t node,
     const Step *step = &summing->code.step;
     int count = step_instructions(summing->plan, &summing->code, summing->instructions);
     for (int i = 0; i < count; i++) {
-        const Instruction *instruction = &summing->instructions[i];
+        Instruction *instruction = &summing->instructions[i];
+        int64_t from;
+        if (instruction->kind == INSTRUCTION_LOAD)
+            instruction->kind = sources_find(summing->sources, placement, node, instruction->operand, step->at, &from);
         sums->instructions[instruction->kind]++;
         if (instruction->kind == INSTRUCTION_ALLOC)
             sums->bytes += problem->operands[instruction->operand].bytes;
@@ -111,18 +117,12 @@ static void add_step(Summing *summing, const Placement *placement, int64_t node,
             sums->bytes -= problem->operands[instruction->operand].bytes;
         else if (instruction->kind == INSTRUCTION_STORE)
             sums->stored += moved_bytes(problem, step, instruction->operand);
+        else if (instruction->kind == INSTRUCTION_LOAD)
+            sums->loaded += moved_bytes(problem, step, instruction->operand);
+        else if (instruction->kind == INSTRUCTION_FETCH)
+            sums->fetched += moved_bytes(problem, step, instruction->operand);
         if (sums->bytes > sums->peak)
             sums->peak = sums->bytes;
-        if (instruction->kind != INSTRUCTION_LOAD)
-            continue;
-        int64_t bytes = moved_bytes(problem, step, instruction->operand);
-        if (tile_source(summing->plan, placement, node, instruction->operand, step->at) == node) {
-            sums->loaded += bytes;
-        } else {
-            sums->instructions[INSTRUCTION_LOAD]--;
-            sums->instructions[INSTRUCTION_FETCH]++;
-            sums->fetched += bytes;
-        }
     }
     double work = summing->work[step->stage];
     for (int c = 0; c < COORDINATES; c++)
@@ -148,6 +148,8 @@ NodeSums node_sum(Summing *summing, const Placement *placement, int64_t node, in
     NodeSums sums = {0};
     int64_t units = placement_count(placement, node), steps = summing->plan->problem->steps, looked_at = 0;
     unroll_reset(summing->unroll);
+    sources_reset(summing->sources);
+    sums.bytes = sums.peak = summing->plan->shelf_bytes;
     while (sums.units < units && looked_at < most_steps) {
         UnitRange run = placement_run(placement, node, sums.units, units);
         for (int64_t i = 0; i < run.count && looked_at < most_steps; i++) {
@@ -183,48 +185,4 @@ NodeTimes node_times(const Model *model, const NodeSums *sums) {
     if (times.link > times.total)
         times.total = times.link;
     return times;
-}
-
-/* ---- tiles that nodes share ---- */
-
-/* With k nodes that use a tile, each loads a k-th of what they share and fetches the rest from the others. */
-static bool fetching_pays(const Operand *operand, const Placement *placement, const Model *model) {
-    if (model->link_bw <= 0)
-        return false;
-    int64_t users = 1; /* units a tile */
-    for (int a = 0; a < 3; a++)
-        users *= operand->stride[a] == 0 ? placement->problem->supers[a] : 1;
-    double nodes = (double)(users < placement->nodes ? users : placement->nodes);
-    return nodes > 1 && 1 / (nodes * model->read_bw) + (nodes - 1) / (nodes * model->link_bw) < 1 / model->read_bw;
-}
-
-void plan_share(Plan *plan, const Placement *placement, const Model *model) {
-    const Problem *problem = plan->problem;
-    for (int t = 0; t < problem->kernel->tensor_count; t++) {
-        const Operand *operand = &problem->operands[t];
-        plan->fetched[t] = false;
-        if (!plan->kept[t] || !fetching_pays(operand, placement, model))
-            continue;
-        /* A peer can only be asked for what stays where it is. */
-        __int128 more = (__int128)(operand->count - plan->slots[t]) * operand->bytes;
-        if (more > plan->memory - plan->bytes || operand->count > PLAN_MAX_SLOTS)
-            continue;
-        plan->slots[t] = operand->count;
-        plan->bytes += (int64_t)more;
-        plan->fetched[t] = true;
-    }
-}
-
-int64_t tile_source(const Plan *plan, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES]) {
-    if (!plan->fetched[operand])
-        return node;
-    /* Of the units that use it, one that depends on the tile: so no node is asked for all of them. */
-    const Operand *tiles = &plan->problem->operands[operand];
-    int64_t home[COORDINATES], number = tile_number(plan->problem, operand, at);
-    for (int a = 0; a < 3; a++) {
-        home[a] = tiles->stride[a] != 0 ? at[a] : number % plan->problem->supers[a];
-        if (tiles->stride[a] == 0)
-            number /= plan->problem->supers[a];
-    }
-    return placement_node(placement, home);
 }

@@ -94,6 +94,7 @@ void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, ui
     memcpy(pod->node, hello->node, sizeof pod->node);
     memcpy(pod->device, hello->device, sizeof pod->device);
     memcpy(pod->tile_endpoint, hello->tile_endpoint, sizeof pod->tile_endpoint);
+    pod->memory = hello->memory;
     pod->heard_ms = pod->progress_ms = core->joined_ms = now_ms;
     sched_act_send(actions, connection, WIRE_WELCOME);
     sched_act_log(actions, "pod %s joined (%s)", pod->node, pod->device);

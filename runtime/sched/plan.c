@@ -163,6 +163,7 @@ Plan *plan_make(const Problem *problem, int64_t memory, Error *error) {
     plan->slots = new_zeroed(operands, sizeof *plan->slots);
     plan->kept = new_zeroed(operands, sizeof *plan->kept);
     plan->fetched = new_zeroed(operands, sizeof *plan->fetched);
+    plan->shelf = new_zeroed(operands, sizeof *plan->shelf);
     for (size_t t = 0; t < operands; t++)
         plan->kept[t] = tile_is_shared(problem, &problem->operands[t]);
     int64_t depth;
@@ -184,6 +185,7 @@ void plan_free(Plan *plan) {
     free(plan->slots);
     free(plan->kept);
     free(plan->fetched);
+    free(plan->shelf);
     free(plan);
 }
 

@@ -53,7 +53,8 @@ static void print_compute(PlanView *view, int64_t node) {
 }
 
 static bool is_move(const Instruction *instruction) {
-    return instruction->kind == INSTRUCTION_LOAD || instruction->kind == INSTRUCTION_FETCH || instruction->kind == INSTRUCTION_STORE;
+    return instruction->kind == INSTRUCTION_LOAD || instruction->kind == INSTRUCTION_FETCH || instruction->kind == INSTRUCTION_COPY ||
+           instruction->kind == INSTRUCTION_STORE;
 }
 
 /* What lies in the node's frame. */
@@ -91,7 +92,7 @@ static void print_outside(PlanView *view, int64_t node, const Instruction *instr
         return;
     const TileUse *use = &view->code.uses[instruction->operand];
     bool store = instruction->kind == INSTRUCTION_STORE, fetch = instruction->kind == INSTRUCTION_FETCH;
-    if (fetch)
+    if (fetch || instruction->kind == INSTRUCTION_COPY)
         fprintf(out, "  memory%" PRId64 " -> ", view->source);
     else if (!store)
         fprintf(out, "  in%d -> ", instruction->operand);

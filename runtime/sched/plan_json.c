@@ -27,7 +27,8 @@ static void print_instruction(PlanView *view, int64_t node, const Instruction *i
     fprintf(out, "\"tensor\": \"%s\", \"tile\": %" PRId64 ", \"slot\": %" PRId64, operand->name, instruction->tile, instruction->slot);
     if (instruction->kind == INSTRUCTION_FETCH)
         fprintf(out, ", \"from\": %" PRId64, view->source);
-    if (instruction->kind == INSTRUCTION_LOAD || instruction->kind == INSTRUCTION_FETCH || instruction->kind == INSTRUCTION_STORE) {
+    if (instruction->kind == INSTRUCTION_LOAD || instruction->kind == INSTRUCTION_FETCH || instruction->kind == INSTRUCTION_COPY ||
+        instruction->kind == INSTRUCTION_STORE) {
         Region region;
         tile_region(view->plan->problem, step, instruction->operand, &region);
         region_clip(operand, &region);
@@ -68,9 +69,10 @@ static void print_nodes(PlanView *view) {
         const NodeSums *sums = &view->sums[n];
         NodeTimes times = node_times(&view->model, sums);
         fprintf(out,
-            "%s\n    {\"super_tiles\": %" PRId64 ", \"instructions\": %" PRId64 ", \"loaded\": %" PRId64 ", \"fetched\": %" PRId64
-            ", \"stored\": %" PRId64 ", \"peak\": %" PRId64,
-            n > 0 ? "," : "", sums->units, plan_view_instructions(sums), sums->loaded, sums->fetched, sums->stored, sums->peak);
+            "%s\n    {\"super_tiles\": %" PRId64 ", \"instructions\": %" PRId64 ", \"loads\": %" PRId64 ", \"loaded\": %" PRId64
+            ", \"fetches\": %" PRId64 ", \"fetched\": %" PRId64 ", \"stores\": %" PRId64 ", \"stored\": %" PRId64 ", \"peak\": %" PRId64,
+            n > 0 ? "," : "", sums->units, plan_view_instructions(sums), sums->instructions[INSTRUCTION_LOAD], sums->loaded,
+            sums->instructions[INSTRUCTION_FETCH], sums->fetched, sums->instructions[INSTRUCTION_STORE], sums->stored, sums->peak);
         fprintf(out, ", \"storage_s\": %.9g, \"link_s\": %.9g, \"compute_s\": %.9g, \"launch_s\": %.9g, \"total_s\": %.9g}", times.storage,
             times.link, times.compute, times.launch, times.total);
     }
@@ -83,7 +85,7 @@ void plan_print_json(PlanView *view) {
     fprintf(out, "{\n  \"kernel\": \"%s\",\n  \"super_tiles\": %" PRId64 ",\n  ", kernel->name, problem->units);
     print_extents(out, "grid", 3, problem->supers);
     fprintf(out, ",\n  \"launches\": %" PRId64 ",\n  \"memory\": %" PRId64 ",\n  \"in_flight\": %d,\n  \"cluster\": {", problem->steps,
-        view->plan->bytes, view->plan->window);
+        view->plan->bytes + view->plan->shelf_bytes, view->plan->window);
     for (int d = 0, shown = 0; d < kernel->dim_count; d++)
         if (kernel->dims[d].cluster_count > 0)
             fprintf(out, "%s\"%s\": %" PRId64, shown++ > 0 ? ", " : "", kernel->dims[d].name, problem->job->dims[d]);

@@ -10,6 +10,7 @@ void plan_view_walk(PlanView *view, int64_t node, PlanVisit *visit, void *contex
     const Problem *problem = view->plan->problem;
     int64_t units = placement_count(view->placement, node);
     unroll_reset(view->unroll);
+    sources_reset(view->sources);
     for (int64_t done = 0; done < units;) {
         UnitRange run = placement_run(view->placement, node, done, units);
         for (int64_t i = 0; i < run.count; i++)
@@ -20,9 +21,8 @@ void plan_view_walk(PlanView *view, int64_t node, PlanVisit *visit, void *contex
                     Instruction *instruction = &view->instructions[n];
                     view->source = node;
                     if (instruction->kind == INSTRUCTION_LOAD)
-                        view->source = tile_source(view->plan, view->placement, node, instruction->operand, view->code.step.at);
-                    if (view->source != node)
-                        instruction->kind = INSTRUCTION_FETCH;
+                        instruction->kind =
+                            sources_find(view->sources, view->placement, node, instruction->operand, view->code.step.at, &view->source);
                     visit(view, node, instruction, context);
                 }
             }
@@ -168,9 +168,10 @@ static void list_instruction(PlanView *view, int64_t node, const Instruction *in
 static void print_node(PlanView *view, int64_t node) {
     const NodeSums *sums = &view->sums[node];
     fprintf(view->out,
-        "node %" PRId64 ": %" PRId64 " super-tiles, %" PRId64 " instructions, %" PRId64 " bytes loaded, %" PRId64 " fetched, %" PRId64
-        " stored, peak %" PRId64 " bytes, %.3g s%s\n",
-        node, sums->units, plan_view_instructions(sums), sums->loaded, sums->fetched, sums->stored, sums->peak, node_times(&view->model, sums).total,
+        "node %" PRId64 ": %" PRId64 " super-tiles, %" PRId64 " instructions, %" PRId64 " tiles loaded (%" PRId64 " bytes), %" PRId64
+        " fetched (%" PRId64 "), %" PRId64 " stored (%" PRId64 "), peak %" PRId64 " bytes, %.3g s%s\n",
+        node, sums->units, plan_view_instructions(sums), sums->instructions[INSTRUCTION_LOAD], sums->loaded, sums->instructions[INSTRUCTION_FETCH],
+        sums->fetched, sums->instructions[INSTRUCTION_STORE], sums->stored, sums->peak, node_times(&view->model, sums).total,
         sums->estimated ? ", by a part of them" : "");
     if (plan_view_steps(view) <= TEXT_LISTED_STEPS)
         plan_view_walk(view, node, list_instruction, NULL);
@@ -182,7 +183,8 @@ static void print_text(PlanView *view) {
     print_stages(view);
     for (int t = 0; t < view->plan->problem->operand_count; t++)
         print_operand(view, t);
-    fprintf(out, "memory:      %" PRId64 " bytes of tiles a node, %d leaf launches in flight\n", view->plan->bytes, view->plan->window);
+    fprintf(out, "memory:      %" PRId64 " bytes of tiles a node, %d leaf launches in flight\n", view->plan->bytes + view->plan->shelf_bytes,
+        view->plan->window);
     fprintf(out, "placement:   %s over %" PRId64 " node%s\n", plan_policy_name(view->placement->policy), view->placement->nodes,
         plural(view->placement->nodes));
     fprintf(out, "model:       storage %.3g B/s read and %.3g B/s written, link %.3g B/s, leaf %.3g F/s, %.3g s a launch\n", view->model.read_bw,
@@ -219,9 +221,11 @@ static void print(PlanView *view, PlanFormat format) {
     view->unroll = unroll_new(view->plan);
     view->code.uses = new_zeroed(operands, sizeof *view->code.uses);
     view->instructions = new_zeroed(5 * operands + 1, sizeof *view->instructions);
+    view->sources = sources_new(view->plan);
     sum_up(view);
     (format == PLAN_TEXT ? print_text : format == PLAN_JSON ? plan_print_json : plan_print_dot)(view);
     unroll_free(view->unroll);
+    sources_free(view->sources);
     free(view->sums);
     free(view->code.uses);
     free(view->instructions);

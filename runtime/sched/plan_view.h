@@ -17,6 +17,7 @@ typedef struct PlanView {
     Unroll *unroll;
     StepCode code; /* of the step at hand */
     Instruction *instructions;
+    Sources *sources;
     int64_t source; /* of a FETCH: the node */
 } PlanView;
 

@@ -91,6 +91,7 @@ typedef struct StepUse {
 StepUse step_use(const Problem *problem, const Step *step, int operand);
 
 int64_t tile_number(const Problem *problem, int operand, const int64_t at[COORDINATES]);
+void tile_coordinates(const Problem *problem, int operand, int64_t tile, int64_t at[COORDINATES]); /* 0 where they do not cut it */
 /* With its halo, so that it may reach beyond the tensor; of a state, its extents. */
 void tile_region(const Problem *problem, const Step *step, int operand, Region *region);
 /* Cuts off what lies beyond the tensor. */
@@ -115,7 +116,9 @@ typedef struct Plan {
     int64_t *slots;         /* of each operand */
     bool *kept;             /* the operand's tiles may serve later steps: a tile stays until its slot is wanted */
     int64_t bytes;          /* of all slots */
-    bool *fetched;          /* the operand's tiles come from the node that loads them; else every node loads what it uses */
+    bool *fetched;          /* the operand's tiles come from their homes (share.c); else every node loads what it uses */
+    int64_t *shelf;         /* fetched: tiles that are at home at one node, at most */
+    int64_t shelf_bytes;    /* of all of them, beside the slots */
 } Plan;
 
 /* The most that `memory` bytes allow, up to what keeps loads, compute and stores overlapping and shared tiles resident. NULL, with need against have
@@ -188,7 +191,8 @@ void unroll_step(Unroll *unroll, int64_t unit, int64_t number, StepCode *code);
 typedef enum InstructionKind {
     INSTRUCTION_ALLOC,
     INSTRUCTION_LOAD,
-    INSTRUCTION_FETCH, /* a LOAD whose tile_source is another node */
+    INSTRUCTION_FETCH, /* a LOAD of what another node has, */
+    INSTRUCTION_COPY,  /* or of what this one has on its shelf: sources_find */
     INSTRUCTION_COMPUTE,
     INSTRUCTION_STORE,
     INSTRUCTION_FREE,
@@ -242,10 +246,23 @@ typedef struct NodeTimes {
 
 NodeTimes node_times(const Model *model, const NodeSums *sums);
 
-/* Says for each operand whether tiles that nodes share are loaded once and fetched, or loaded by each, and gives those to be fetched room to stay. */
-void plan_share(Plan *plan, const Placement *placement, const Model *model);
+/* ---- share.c: tiles that several nodes use ---- */
+
+/* Says for each operand whether its tiles are loaded at one node and fetched by the others, or loaded by each that uses them: what the model says,
+ * where there is room. A bit a tensor. */
+uint64_t plan_share(Plan *plan, const Placement *placement, const Model *model);
+/* The same as somebody else has decided it; false: for some of it this plan has no room, and that is not fetched. */
+bool plan_fetch(Plan *plan, const Placement *placement, uint64_t tensors);
 /* The node that `node` has a tile from: itself where it loads it. */
 int64_t tile_source(const Plan *plan, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES]);
+
+typedef struct Sources Sources; /* what of a plan a node has on its shelf */
+
+Sources *sources_new(const Plan *plan);
+void sources_free(Sources *sources);
+void sources_reset(Sources *sources); /* another node, or from the start */
+/* What a LOAD of a plan is at a node: LOAD, FETCH, or COPY of what the node has on its shelf by then. */
+InstructionKind sources_find(Sources *sources, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES], int64_t *from);
 
 /* ---- autotune.c: which @cluster values ---- */
 

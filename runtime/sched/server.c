@@ -1,8 +1,8 @@
 #include "runtime/sched/server.h"
+#include "runtime/measure.h"
 #include "runtime/net/proof.h"
 #include "runtime/net/socket.h"
 #include "runtime/pod/attach.h"
-#include "runtime/measure.h"
 #include "runtime/progress.h"
 #include "runtime/sched/core.h"
 #include "runtime/sched/sched.h"
@@ -17,14 +17,15 @@
 #include <time.h>
 #include <zmq.h>
 
-enum { TICK_MS = 100, MAX_PODS = 1024, PROGRESS_MS = 60000, DRAIN_MS = 1000 };
+enum { TICK_MS = 100, PROGRESS_MS = 60000, DRAIN_MS = 1000 };
 
 typedef struct Server {
     Job *job;
     const ServeOptions *options;
     Problem *problem;
     Placement *placement;
-    double predicted; /* seconds, where super-tiles were chosen by a model */
+    Model model;
+    double predicted;            /* seconds, where super-tiles were chosen by a model */
     int variants[CLASS_COUNT];   /* the leaf of each class of devices, or -1 and */
     Error refusals[CLASS_COUNT]; /* why the job does not run there */
     Welcome *welcome;
@@ -225,11 +226,11 @@ static bool tune(Server *server, Error *error) {
     const PlanOptions *options = &server->options->plan;
     DeviceChoice device = {.type = &cpu_device};
     TuneMachine machine = {&device, server->options->nodes > 0 ? server->options->nodes : 1, machine_processors(), false};
-    Model model;
     Tuned tuned;
+    server->model = model_assumed(options);
     if (options->autotune == AUTOTUNE_NONE)
         return true;
-    if (!job_tune(server->job, &machine, options, &model, &tuned, error))
+    if (!job_tune(server->job, &machine, options, &server->model, &tuned, error))
         return false;
     server->predicted = tuned.seconds;
     fprintf(stderr, "%s\n", tuned.text);
@@ -250,9 +251,9 @@ static bool measure(Server *server, DeviceClass class, Error *error) {
 /* The leaf of each class of devices that pods may have. What super-tiles there are is the same for all. */
 static bool bind_classes(Server *server, Error *error) {
     Job *job = server->job;
-    for (int class = 0; class < CLASS_COUNT; class++) {
+    for (int class = 0; class < CLASS_COUNT; class ++) {
         Error *why = &server->refusals[class];
-        job->device = (DeviceClass)class;
+        job->device = (DeviceClass) class;
         Problem *problem = measure(server, job->device, why) ? problem_bind(job, server->options->plan.leaf, why) : NULL;
         server->variants[class] = problem != NULL ? (int)(problem->variant - job->kernel->variants) : -1;
         if (server->problem == NULL)
@@ -265,19 +266,30 @@ static bool bind_classes(Server *server, Error *error) {
     return server->problem != NULL;
 }
 
+/* A SchedConfig.fetched. */
+static uint64_t choose_fetched(void *context, int64_t memory) {
+    const Server *server = context;
+    int64_t budget = server->options->plan.memory;
+    Error ignored; /* the pod says why it has no plan */
+    Plan *plan = plan_make(server->problem, budget > 0 && budget < memory ? budget : memory, &ignored);
+    uint64_t tensors = plan != NULL ? plan_share(plan, server->placement, &server->model) : 0;
+    plan_free(plan);
+    return tensors;
+}
+
 static bool open_core(Server *server, Error *error) {
     const ServeOptions *options = server->options;
     const PhbKernel *kernel = server->job->kernel;
     if (!job_describe(server->job, (int)(server->problem->variant - kernel->variants), server->welcome, error))
         return false;
     server->welcome->budget = (uint64_t)options->plan.memory;
-    server->placement = placement_new(server->problem, options->plan.placement, MAX_PODS);
+    server->placement = placement_new(server->problem, options->plan.placement, WIRE_MAX_PODS);
     SchedConfig config = {
         .epoch = 1,
         .units = (uint64_t)server->problem->units,
         .placement = server->placement,
         .nodes = (uint32_t)options->nodes,
-        .max_pods = MAX_PODS,
+        .max_pods = WIRE_MAX_PODS,
         .join_window_ms = (uint32_t)options->join_window_ms,
         .join_timeout_ms = (uint32_t)options->join_timeout_ms,
         .dead_ms = (uint32_t)options->deadline_ms,
@@ -288,8 +300,10 @@ static bool open_core(Server *server, Error *error) {
         .job = server->welcome,
         .mixed = options->mixed,
         .expected = server->expected,
+        .fetched = choose_fetched,
+        .context = server,
     };
-    for (int class = 0; class < CLASS_COUNT; class++) {
+    for (int class = 0; class < CLASS_COUNT; class ++) {
         config.variants[class] = server->variants[class];
         config.refusals[class] = server->refusals[class].text;
     }
@@ -335,6 +349,12 @@ static void summarise(const Server *server) {
     for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++)
         printf("%s pod %s computed %" PRIu64, pod == 0 ? ";" : ",", sched_pod_node(server->core, pod), sched_pod_units(server->core, pod));
     putchar('\n');
+    for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++) {
+        const PodMoved *moved = sched_pod_moved(server->core, pod);
+        say(server, LOG_INFO,
+            "pod %s moved: %" PRIu64 " tiles loaded (%" PRIu64 " bytes), %" PRIu64 " fetched (%" PRIu64 "), %" PRIu64 " stored (%" PRIu64 ")",
+            sched_pod_node(server->core, pod), moved->loads, moved->loaded, moved->fetches, moved->fetched, moved->stores, moved->stored);
+    }
     struct timespec used;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
     double seconds = (double)used.tv_sec + (double)used.tv_nsec * 1e-9;

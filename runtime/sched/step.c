@@ -59,6 +59,14 @@ int64_t tile_number(const Problem *problem, int operand, const int64_t at[COORDI
     return number;
 }
 
+void tile_coordinates(const Problem *problem, int operand, int64_t tile, int64_t at[COORDINATES]) {
+    const Operand *tiles = &problem->operands[operand];
+    for (int c = 0; c < COORDINATES; c++) {
+        int64_t extent = c != CHUNK ? problem->supers[c] : tiles->loop >= 0 ? problem->chunks[tiles->loop] : 1;
+        at[c] = tiles->stride[c] != 0 ? tile / tiles->stride[c] % extent : 0;
+    }
+}
+
 void tile_region(const Problem *problem, const Step *step, int operand, Region *region) {
     const Operand *tiles = &problem->operands[operand];
     const int64_t *state = tiles->tensor == NULL ? step_shape(problem, step)->states[operand - problem->kernel->tensor_count] : NULL;

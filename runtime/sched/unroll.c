@@ -155,6 +155,6 @@ int step_instructions(const Plan *plan, const StepCode *code, Instruction *instr
 }
 
 const char *instruction_name(InstructionKind kind) {
-    static const char *const names[] = {"ALLOC", "LOAD", "FETCH", "COMPUTE", "STORE", "FREE"};
+    static const char *const names[] = {"ALLOC", "LOAD", "FETCH", "COPY", "COMPUTE", "STORE", "FREE"};
     return names[kind];
 }

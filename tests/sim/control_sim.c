@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PODS = 6, MAX_UNITS = 400, TICK_MS = 50, SCHEDULER = -1 };
+enum { MAX_PODS = 6, MAX_UNITS = 400, TICK_MS = 50, SCHEDULER = -1, FETCHED = 5 };
 
 /* ---- chance ---- */
 
@@ -63,7 +63,7 @@ typedef struct SimPod {
     Agent agent;
     Work work[WIRE_BATCH_WINDOW];
     int work_count, at_work; /* at_work: index of the batch whose unit runs */
-    bool busy, flush_wanted;
+    bool busy, flush_wanted, has_peers;
     uint64_t units;
     uint64_t unit_ms;
 } SimPod;
@@ -256,7 +256,16 @@ static void pod_act(Sim *sim, int index, const AgentAction *action) {
     case AGENT_ACTION_PROVE:
         later(sim, 1 + draw_below(&sim->random, 100), PROOF_READY, index);
         break;
+    case AGENT_ACTION_PEERS:
+        if (pod->has_peers)
+            violated(sim, "a pod is told its peers twice");
+        if (inbox.peers.fetched != FETCHED || inbox.peers.peers_count == 0)
+            violated(sim, "other peers than were sent");
+        pod->has_peers = true;
+        break;
     case AGENT_ACTION_RUN:
+        if (inbox.sched_state.peers && !pod->has_peers)
+            violated(sim, "a pod begins before it knows its peers");
         if (pod->work_count == WIRE_BATCH_WINDOW) {
             violated(sim, "more batches than the window");
             break;
@@ -289,6 +298,7 @@ static void pod_event(Sim *sim, int index, const AgentEvent *event) {
 
 static void pod_start(Sim *sim, int index) {
     SimPod *pod = &sim->pods[index];
+    pod->has_peers = false;
     pod->life++;
     pod->alive = true;
     AgentConfig config = {.hello_ms = 500, .hello = {.protocol_min = 1, .protocol_max = 1, .memory = 1 << 20, .threads = 1}};
@@ -296,6 +306,7 @@ static void pod_start(Sim *sim, int index) {
     config.hello.incarnation[0] = (uint8_t)(index + 1);
     config.hello.incarnation[1] = (uint8_t)pod->life;
     snprintf(config.hello.node, sizeof config.hello.node, "node%d", index);
+    snprintf(config.hello.tile_endpoint, sizeof config.hello.tile_endpoint, "tcp://10.0.0.%d:1", index);
     agent_init(&pod->agent, &config, sim->now_ms);
     say(sim, "pod %d starts", index);
     later(sim, 0, TICK, index);
@@ -394,6 +405,13 @@ static bool all_ended(const Sim *sim) {
     return true;
 }
 
+static uint64_t choose_fetched(void *context, int64_t memory) {
+    Sim *sim = context;
+    if (memory != 1 << 20)
+        violated(sim, "other memory than the pods said");
+    return FETCHED;
+}
+
 static const char *run_seed(uint64_t seed, bool verbose) {
     Sim *sim = calloc(1, sizeof *sim);
     if (!sim)
@@ -436,6 +454,10 @@ static const char *run_seed(uint64_t seed, bool verbose) {
     sim->config.units = columns * (sim->config.units / columns);
     sim->problem.units = (int64_t)sim->config.units;
     sim->config.placement = placement_new(&sim->problem, draw_chance(random, 50) ? PLACE_BLOCK : PLACE_ROUND_ROBIN, sim->config.max_pods);
+    if (draw_chance(random, 50)) {
+        sim->config.fetched = choose_fetched;
+        sim->config.context = sim;
+    }
     sim->core = sched_core_new(&sim->config, sim->now_ms, seed);
     sim->actions.capacity = sched_actions_capacity(&sim->config);
     sim->actions.items = calloc(sim->actions.capacity, sizeof sim->actions.items[0]);

@@ -1,18 +1,23 @@
 #!/bin/sh
-# Plants each fault of mutations.txt in a copy of the cores, builds the simulator over it, and expects a violation.
+# Plants each fault of mutations.txt in a copy of the cores, builds the simulator that drives them over it, and expects a violation.
 #
 #     mutate.sh SOURCE_DIR WORK_DIR CC [SEEDS]
 set -eu
 source=$1 work=$2 cc=$3 seeds=${4:-20000}
 flags="-std=c17 -D_GNU_SOURCE -O1"
-cores="runtime/sched/core.c runtime/sched/deal.c runtime/sched/join.c runtime/sched/place.c runtime/pod/agent.c runtime/net/wire.c runtime/error.c"
+control="runtime/sched/core.c runtime/sched/deal.c runtime/sched/join.c runtime/sched/peers.c runtime/sched/place.c runtime/pod/agent.c runtime/net/wire.c
+    runtime/error.c"
+tiles="runtime/pod/shelf.c runtime/pod/transfer.c runtime/sched/share.c runtime/sched/place.c runtime/sched/step.c runtime/error.c"
 rm -rf "$work" && mkdir -p "$work"
 missed=0 planted=0
 
 plant() {
     planted=$((planted + 1))
     mkdir -p "$work/$planted"
-    files=
+    files= sim=control cores=$control few=$seeds
+    case $file in
+    runtime/pod/shelf.c | runtime/pod/transfer.c | runtime/sched/share.c) sim=tile cores=$tiles few=$((seeds / 10)) ;;
+    esac
     for core in $cores; do
         if [ "$core" = "$file" ]; then
             OLD=$old NEW=$new perl -0pe '
@@ -24,8 +29,8 @@ plant() {
         fi
     done
     # shellcheck disable=SC2086
-    $cc $flags -I"$source" "$source/tests/sim/control_sim.c" $files -o "$work/$planted/sim"
-    if timeout 120 "$work/$planted/sim" --seeds "$seeds" >"$work/$planted/log" 2>&1; then
+    $cc $flags -I"$source" "$source/tests/sim/${sim}_sim.c" $files -o "$work/$planted/sim"
+    if timeout 120 "$work/$planted/sim" --seeds "$few" >"$work/$planted/log" 2>&1; then
         echo "MISSED: $name"
         missed=$((missed + 1))
     else

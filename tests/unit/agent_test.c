@@ -132,6 +132,33 @@ START_TEST(runs_each_batch_once) {
 }
 END_TEST
 
+/* Where tiles travel between pods, nothing runs before it is known where they are at home. */
+START_TEST(waits_for_its_peers) {
+    welcome();
+    prove();
+    state(SCHED_RUN, 0, 2);
+    message.sched_state.peers = 1;
+    deliver();
+    ck_assert_int_eq(runs(), 0);
+    ck_assert(!compose_state()->peers);
+    uint64_t token = message.sched_state.token;
+    for (int again = 0; again < 2; again++) {
+        memset(&message.peers, 0, sizeof message.peers);
+        message.header.type = WIRE_PEERS;
+        message.peers.token = token + (again == 0);
+        deliver();
+        ck_assert(again == 0 ? actions.count == 0 : action_of(AGENT_ACTION_PEERS, 0) != NULL);
+    }
+    ck_assert(compose_state()->peers);
+    deliver(); /* repeated */
+    ck_assert_int_eq(actions.count, 0);
+    state(SCHED_RUN, 0, 2);
+    message.sched_state.peers = 1;
+    deliver();
+    ck_assert_int_eq(runs(), 2);
+}
+END_TEST
+
 START_TEST(says_which_batches_are_done) {
     welcome();
     prove();
@@ -286,6 +313,7 @@ int main(void) {
     tcase_add_test(cases, proves_once_for_two_welcomes);
     tcase_add_test(cases, sends_its_proof_again_until_it_is_read);
     tcase_add_test(cases, runs_each_batch_once);
+    tcase_add_test(cases, waits_for_its_peers);
     tcase_add_test(cases, says_which_batches_are_done);
     tcase_add_test(cases, a_state_that_does_not_follow_is_dropped);
     tcase_add_loop_test(cases, strangers_are_not_obeyed, 0, STRANGER_COUNT);

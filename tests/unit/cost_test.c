@@ -259,6 +259,37 @@ START_TEST(shared_tiles_are_fetched_where_that_is_faster) {
 }
 END_TEST
 
+/* What is on a node's shelf is loaded once, however often it leaves the node's slots; without room for shelves nothing is fetched. */
+START_TEST(shelves_need_room) {
+    Problem *problem = bind(512, 512, 512, 64, 64, 64);
+    Model model = {.read_bw = 1e9, .write_bw = 1e9, .link_bw = 1e10, .leaf_flops = 1e12};
+    int64_t tile = problem->operands[0].bytes, least = plan_least(problem), tiles = 64; /* of A, and of B */
+    for (int room = 0; room < 3; room++) {
+        int64_t shelves = room == 0 ? 0 : room == 1 ? tiles / 4 : 2 * tiles / 4;
+        Plan *plan = plan_make(problem, least, &error);
+        plan->memory = least + shelves * tile;
+        Placement *placement = placement_new(problem, PLACE_BLOCK, 4);
+        ck_assert_uint_eq(plan_share(plan, placement, &model), room == 0 ? 0 : room == 1 ? 1 : 3);
+        ck_assert_int_eq(plan->shelf_bytes, shelves * tile);
+        Summing *summing = summing_new(plan);
+        int64_t loads = 0, moves = 0;
+        for (int64_t node = 0; node < 4; node++) {
+            NodeSums sums = node_sum(summing, placement, node, INT64_MAX);
+            loads += sums.instructions[INSTRUCTION_LOAD];
+            moves += sums.instructions[INSTRUCTION_LOAD] + sums.instructions[INSTRUCTION_FETCH] + sums.instructions[INSTRUCTION_COPY];
+            ck_assert_int_le(sums.peak, plan->memory);
+        }
+        /* One slot an operand: each of 64 units brings 8 chunks of both. */
+        ck_assert_int_eq(moves, 64 * 8 * 2);
+        ck_assert_int_eq(loads, room == 0 ? 64 * 8 * 2 : room == 1 ? 64 * 8 + tiles : 2 * tiles);
+        summing_free(summing);
+        placement_free(placement);
+        plan_free(plan);
+    }
+    problem_free(problem);
+}
+END_TEST
+
 /* ---- autotune ---- */
 
 /* The best of all combinations, by looking at each. */
@@ -338,6 +369,7 @@ int main(void) {
     tcase_add_test(tests, planning_is_fast);
     tcase_add_test(tests, the_slowest_part_sets_the_time);
     tcase_add_test(tests, shared_tiles_are_fetched_where_that_is_faster);
+    tcase_add_test(tests, shelves_need_room);
     tcase_add_test(tests, autotune_takes_the_fastest_that_fits);
     tcase_add_test(tests, autotune_keeps_what_the_job_gives);
     suite_add_tcase(suite, tests);

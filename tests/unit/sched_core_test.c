@@ -190,6 +190,99 @@ START_TEST(begins_when_nobody_has_come_for_the_window) {
 }
 END_TEST
 
+static int64_t asked_memory[4];
+static int asked;
+
+static uint64_t choose_fetched(void *context, int64_t memory) {
+    ck_assert_ptr_eq(context, &asked);
+    asked_memory[asked++] = memory;
+    return memory == 100 ? 7 : 6;
+}
+
+static void join_at(uint64_t pod, const char *endpoint, uint64_t memory, DeviceClass class) {
+    seqs[pod] = 0;
+    hello(pod);
+    strcpy(message.hello.tile_endpoint, endpoint);
+    message.hello.memory = memory;
+    message.hello.device_class = (uint8_t) class;
+    deliver(pod);
+    const SchedAction *send = action_of(SCHED_ACTION_SEND, pod, WIRE_WELCOME);
+    ck_assert(send != NULL && sched_compose(core, send, &composed));
+    tokens[pod] = composed.welcome.token;
+    proof(pod);
+    deliver(pod);
+}
+
+static const Peers *peers_for(uint64_t pod) {
+    SchedAction send = {.kind = SCHED_ACTION_SEND, .connection = pod, .type = WIRE_PEERS};
+    ck_assert(sched_compose(core, &send, &composed));
+    return &composed.peers;
+}
+
+/* Pods are told what all of them have room for, and how to reach those of other hosts, until they know. */
+START_TEST(peers_are_named_until_they_are_known) {
+    config.nodes = 3;
+    config.fetched = choose_fetched;
+    config.context = &asked;
+    asked = 0;
+    begin();
+    join_at(1, "tcp://10.0.0.1:11", 100, CLASS_CPU);
+    join_at(2, "tcp://10.0.0.1:12", 100, CLASS_CPU);
+    join_at(3, "tcp://10.0.0.2:11", 80, CLASS_CPU);
+    ck_assert_int_eq(asked, 2); /* once for each memory */
+    ck_assert_int_eq(asked_memory[0], 100);
+    ck_assert_int_eq(asked_memory[1], 80);
+    for (uint64_t pod = 1; pod <= 3; pod++) {
+        ck_assert_ptr_nonnull(action_of(SCHED_ACTION_SEND, pod, WIRE_PEERS));
+        ck_assert(state_for(pod)->peers);
+    }
+    const Peers *peers = peers_for(2);
+    ck_assert_uint_eq(peers->token, tokens[2]);
+    ck_assert_uint_eq(peers->node, 1);
+    ck_assert_uint_eq(peers->fetched, 6);
+    ck_assert_uint_eq(peers->peers_count, 3);
+    ck_assert_str_eq(peers->peers[0].endpoint, ""); /* its own host's */
+    ck_assert_str_eq(peers->peers[1].endpoint, "");
+    ck_assert_str_eq(peers->peers[2].endpoint, "tcp://10.0.0.2:11");
+    ck_assert_str_eq(peers_for(3)->peers[1].endpoint, "tcp://10.0.0.1:12");
+    pod_state(2, POD_READY, 0, 0);
+    message.pod_state.peers = 1;
+    deliver(2);
+    wait_ms(config.heartbeat_ms + 100);
+    wait_ms(100);
+    for (uint64_t left = config.heartbeat_ms; left > 0 && !action_of(SCHED_ACTION_SEND, 1, WIRE_PEERS); left -= 100)
+        wait_ms(100);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_SEND, 1, WIRE_PEERS));
+    ck_assert_ptr_null(action_of(SCHED_ACTION_SEND, 2, WIRE_PEERS));
+}
+END_TEST
+
+/* Pods of one host share the page cache. */
+START_TEST(pods_of_one_host_have_no_peers) {
+    config.nodes = 2;
+    config.fetched = choose_fetched;
+    config.context = &asked;
+    asked = 0;
+    begin();
+    join_at(1, "tcp://10.0.0.1:11", 100, CLASS_CPU);
+    join_at(2, "tcp://10.0.0.1:12", 100, CLASS_CPU);
+    ck_assert(!state_for(1)->peers);
+    ck_assert_ptr_null(action_of(SCHED_ACTION_SEND, 1, WIRE_PEERS));
+}
+END_TEST
+
+START_TEST(cards_have_no_peers) {
+    config.nodes = 2;
+    config.fetched = choose_fetched;
+    config.context = &asked;
+    asked = 0;
+    begin();
+    join_at(1, "tcp://10.0.0.1:11", 100, CLASS_GPU);
+    join_at(2, "tcp://10.0.0.2:12", 100, CLASS_GPU);
+    ck_assert(!state_for(1)->peers);
+}
+END_TEST
+
 START_TEST(begins_with_the_nodes_asked_for) {
     config.nodes = 2;
     begin();
@@ -534,6 +627,9 @@ int main(void) {
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_test(cases, begins_when_nobody_has_come_for_the_window);
     tcase_add_test(cases, begins_with_the_nodes_asked_for);
+    tcase_add_test(cases, peers_are_named_until_they_are_known);
+    tcase_add_test(cases, pods_of_one_host_have_no_peers);
+    tcase_add_test(cases, cards_have_no_peers);
     tcase_add_test(cases, names_who_came_when_not_enough_did);
     tcase_add_test(cases, says_that_nobody_came);
     tcase_add_test(cases, lanes_are_round_robin);

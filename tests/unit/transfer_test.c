@@ -165,16 +165,16 @@ static void arrive(Network *network, Serve *serve, FetchPlane *plane, const Tile
         else if (frame.type == WIRE_CREDIT)
             serve_credit(serve, 7, &frame.credit, network->now_ms);
         else if (frame.type == WIRE_CHUNK)
-            fetch_chunk(plane, &frame.chunk, frame.bulk, frame.length, network->now_ms);
+            fetch_heard(plane, 0, network->now_ms), fetch_chunk(plane, &frame.chunk, frame.bulk, frame.length, network->now_ms);
         else
-            fetch_refused(plane, &frame.refused, network->now_ms);
+            fetch_heard(plane, 0, network->now_ms), fetch_refused(plane, &frame.refused, network->now_ms);
         free(frame.bulk);
     }
 }
 
 static FetchActionKind transfer(Network *network, const Tile *from, const Tile *to, const Region *region, FetchCode code, const char **why) {
     Serve *serve = serve_new();
-    FetchPlane *plane = fetch_new();
+    FetchPlane *plane = fetch_new(3, 1);
     FetchRequest request = {.tag = 5, .tensor = 1, .into = to->view, .region = *region};
     FetchAction end = {.kind = FETCH_FAILED, .why = "never ended"};
     ck_assert(fetch_start(plane, &request, network->now_ms));
@@ -263,7 +263,7 @@ typedef struct Ending {
 
 static const Ending endings[] = {
     {FETCH_GONE, "the peer no longer has the tile"}, {FETCH_STRANGER, "the peer does not know this pod"},
-    {FETCH_BAD_REGION, "the peer refuses the region"}, {FETCH_NOT_YET, "the peer sends nothing"}, /* for ever: given up */
+    {FETCH_BAD_REGION, "the peer refuses the region"}, {FETCH_NOT_YET, "the peer does not send the tile"}, /* for ever: given up */
 };
 
 START_TEST(a_refusal_ends_it) {
@@ -286,7 +286,8 @@ START_TEST(a_dead_peer_is_given_up) {
     network.drop = 100;
     const char *why;
     ck_assert_int_eq(transfer(&network, &from, &to, &(Region){.extent = {100, 1, 1, 1}}, 0, &why), FETCH_FAILED);
-    ck_assert_str_eq(why, "the peer sends nothing");
+    ck_assert_str_eq(why, "the peer is not to be reached");
+    ck_assert_uint_le(network.now_ms, TRANSFER_REACH_MS + 100);
     free(from.bytes);
     free(to.bytes);
 }
@@ -318,7 +319,7 @@ START_TEST(regions_outside_are_refused) {
         ck_assert_int_eq(action.code, FETCH_BAD_REGION);
         ck_assert(!serve_next(serve, &action));
     }
-    Fetch beyond = {.transfer = 99, .extent = {10, 20, 1, 1}, .offset = 801, .credit = 1};
+    Fetch beyond = {.transfer = 99, .extent = {10, 20, 1, 1}, .offset = 800, .credit = 1}; /* all of it: nobody asks so */
     serve_fetch(serve, 1, &beyond, &tile.view, 0, 0);
     ck_assert(serve_next(serve, &action));
     ck_assert_int_eq(action.code, FETCH_BAD_REGION);
@@ -358,7 +359,7 @@ START_TEST(a_flood_of_fetches_is_told_busy) {
     Serve *serve = serve_new();
     ServeAction action;
     for (uint64_t i = 0; i < TRANSFER_SERVED + 10; i++) {
-        Fetch fetch = {.transfer = i, .extent = {10, 1, 1, 1}, .credit = 0};
+        Fetch fetch = {.transfer = i, .tile = {(int64_t)i}, .extent = {10, 1, 1, 1}, .credit = 0};
         serve_fetch(serve, 1, &fetch, &tile.view, 0, 0);
         bool refused = serve_next(serve, &action);
         ck_assert(refused == (i >= TRANSFER_SERVED));
@@ -367,6 +368,79 @@ START_TEST(a_flood_of_fetches_is_told_busy) {
     }
     serve_free(serve);
     free(tile.bytes);
+}
+END_TEST
+
+/* A fetch of a tile on its way is answered when it is there, and a second asking takes the place of the first. */
+START_TEST(a_tile_on_its_way_is_waited_for) {
+    int64_t extent[4] = {10};
+    Tile tile = tile_new(1, extent, 1, 0);
+    Serve *serve = serve_new();
+    ServeAction action;
+    Fetch fetch = {.transfer = 1, .tile = {3}, .extent = {10, 1, 1, 1}, .credit = 1};
+    serve_await(serve, 1, &fetch, 5, 0);
+    serve_await(serve, 2, &fetch, 5, 0);
+    fetch.transfer = 2;
+    serve_await(serve, 1, &fetch, 5, 0);
+    fetch.tile[0] = 4;
+    fetch.transfer = 3;
+    serve_await(serve, 1, &fetch, 6, 0);
+    ck_assert(!serve_next(serve, &action));
+    serve_ready(serve, 5, &tile.view);
+    uint64_t sum = 0;
+    for (int i = 0; i < 2; i++) {
+        ck_assert(serve_next(serve, &action));
+        ck_assert_int_eq(action.kind, SERVE_CHUNK);
+        sum += action.connection * 100 + action.transfer;
+    }
+    ck_assert_uint_eq(sum, 102 + 201);
+    ck_assert(!serve_next(serve, &action));
+    serve_ready(serve, 6, NULL); /* it will not come */
+    ck_assert(serve_next(serve, &action));
+    ck_assert_int_eq(action.kind, SERVE_REFUSE);
+    ck_assert_int_eq(action.code, FETCH_GONE);
+    ck_assert_uint_eq(action.transfer, 3);
+    serve_free(serve);
+    free(tile.bytes);
+}
+END_TEST
+
+/* More requests than may run at once take their turns; a silent peer ends its own only, and is not asked again for a while. */
+START_TEST(fetches_take_turns) {
+    int64_t extent[4] = {10};
+    Tile to = tile_new(1, extent, 1, 0);
+    FetchPlane *plane = fetch_new(TRANSFER_FETCHED + 10, 2);
+    FetchAction action;
+    FetchRequest request = {.into = to.view, .region = {.extent = {10, 1, 1, 1}}};
+    for (uint64_t i = 0; i < TRANSFER_FETCHED + 10; i++) {
+        request.tag = i;
+        request.peer = i % 2;
+        ck_assert(fetch_start(plane, &request, 1000));
+    }
+    ck_assert(!fetch_start(plane, &request, 1000));
+    int asked = 0, failed = 0;
+    for (; fetch_next(plane, &action); asked++)
+        ck_assert_int_eq(action.kind, FETCH_SEND_FETCH);
+    ck_assert_int_eq(asked, TRANSFER_FETCHED);
+    fetch_heard(plane, 1, 1000 + TRANSFER_REACH_MS);
+    fetch_tick(plane, 1000 + TRANSFER_REACH_MS);
+    asked = 0;
+    while (fetch_next(plane, &action)) {
+        asked += action.kind == FETCH_SEND_FETCH;
+        failed += action.kind == FETCH_FAILED;
+        ck_assert(action.kind != FETCH_FAILED || action.peer == 0);
+    }
+    ck_assert_int_eq(failed, (TRANSFER_FETCHED + 10) / 2);
+    ck_assert_int_eq(asked, TRANSFER_FETCHED / 2 + 5); /* those of the other peer: again, and the ones that waited */
+    request.peer = 0;
+    ck_assert(!fetch_start(plane, &request, 2000 + TRANSFER_REACH_MS));
+    ck_assert(fetch_start(plane, &request, 2000 + TRANSFER_REACH_MS + TRANSFER_SILENT_MS));
+    fetch_abandon(plane);
+    while (fetch_next(plane, &action))
+        continue;
+    ck_assert(!fetch_busy(plane));
+    fetch_free(plane);
+    free(to.bytes);
 }
 END_TEST
 
@@ -381,6 +455,8 @@ int main(void) {
     tcase_add_test(cases, regions_outside_are_refused);
     tcase_add_test(cases, credit_bounds_what_is_sent);
     tcase_add_test(cases, a_flood_of_fetches_is_told_busy);
+    tcase_add_test(cases, a_tile_on_its_way_is_waited_for);
+    tcase_add_test(cases, fetches_take_turns);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -70,10 +70,14 @@ static void fill(uint16_t type) {
     case WIRE_SCHED_STATE:
         message.sched_state.batches_count = (uint32_t)(draw() % (WIRE_BATCH_WINDOW + 1));
         draw_text(message.sched_state.text, sizeof message.sched_state.text);
-        draw_text(message.sched_state.source, sizeof message.sched_state.source);
         break;
     case WIRE_POD_STATE:
         draw_text(message.pod_state.text, sizeof message.pod_state.text);
+        break;
+    case WIRE_PEERS:
+        message.peers.peers_count = (uint32_t)(draw() % (WIRE_MAX_PODS + 1));
+        for (uint32_t i = 0; i < message.peers.peers_count; i++)
+            draw_text(message.peers.peers[i].endpoint, sizeof message.peers.peers[i].endpoint);
         break;
     case WIRE_BYE:
         draw_text(message.bye.text, sizeof message.bye.text);
@@ -215,7 +219,6 @@ START_TEST(each_bad_header_is_named) {
     message.header.type = WIRE_SCHED_STATE;
     message.sched_state.batches_count = 2;
     memset(message.sched_state.text, 0, sizeof message.sched_state.text);
-    memset(message.sched_state.source, 0, sizeof message.sched_state.source);
     size_t length = encode(0);
     for (int i = 0; i < bad->bytes; i++)
         frame[bad->at + (size_t)i] = (uint8_t)(bad->value >> (8 * i));

@@ -1,0 +1,13 @@
+/* What a pod has moved: tiles, and the bytes of their elements. */
+#ifndef PHOBOS_POD_MOVED_H
+#define PHOBOS_POD_MOVED_H
+
+#include <stdint.h>
+
+typedef struct PodMoved {
+    uint64_t loads, loaded;    /* from files */
+    uint64_t fetches, fetched; /* from peers */
+    uint64_t stores, stored;
+} PodMoved;
+
+#endif

@@ -1,0 +1,273 @@
+#include "runtime/pod/tile_plane.h"
+#include "runtime/net/socket.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SOCKET_DEAD_MS = 10000 };
+
+/* Whom tiles are fetched from. */
+typedef struct Source {
+    char endpoint[256];
+    void *socket; /* DEALER; NULL: nothing was asked for yet */
+    bool unsent;  /* it could not take what was sent: there is no connection yet, or no more */
+} Source;
+
+struct TilePlane {
+    void *context;
+    const char *node;
+    LogLevel log;
+    void *router; /* serves our tiles */
+    Serve *serve;
+    Pod *pod; /* NULL: nothing is there to be served yet */
+    uint8_t job_id[16];
+    FetchPlane *fetches;
+    Source *sources; /* by node */
+    uint32_t source_count;
+    void *chunk; /* WIRE_CHUNK_BYTES */
+    WireMessage *inbox, *outbox;
+    zmq_msg_t frame;
+};
+
+static uint64_t now_ms(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+__attribute__((format(printf, 3, 4))) static void say(const TilePlane *plane, LogLevel level, const char *format, ...) {
+    if (level > plane->log)
+        return;
+    fprintf(stderr, "pod %s: ", plane->node);
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+TilePlane *tile_plane_open(void *context, const char *listen, const char *node, LogLevel log, char *bound, size_t bound_size, Error *error) {
+    TilePlane *plane = new_zeroed(1, sizeof *plane);
+    *plane = (TilePlane){.context = context, .node = node, .log = log};
+    plane->serve = serve_new();
+    plane->chunk = new_zeroed(1, WIRE_CHUNK_BYTES);
+    plane->inbox = new_zeroed(1, sizeof *plane->inbox);
+    plane->outbox = new_zeroed(1, sizeof *plane->outbox);
+    zmq_msg_init(&plane->frame);
+    plane->router = socket_open(context, ZMQ_ROUTER, WIRE_TILE_BYTES, SOCKET_DEAD_MS, error);
+    if (plane->router != NULL && socket_bind(plane->router, listen, bound, bound_size, error))
+        return plane;
+    tile_plane_close(plane);
+    return NULL;
+}
+
+void tile_plane_close(TilePlane *plane) {
+    if (plane == NULL)
+        return;
+    socket_close(plane->router);
+    for (uint32_t s = 0; s < plane->source_count; s++)
+        socket_close(plane->sources[s].socket);
+    free(plane->sources);
+    serve_free(plane->serve);
+    fetch_free(plane->fetches);
+    zmq_msg_close(&plane->frame);
+    free(plane->chunk);
+    free(plane->inbox);
+    free(plane->outbox);
+    free(plane);
+}
+
+void tile_plane_join(TilePlane *plane, Pod *pod, const uint8_t job_id[16], const Peers *peers, uint32_t instructions) {
+    plane->pod = pod;
+    memcpy(plane->job_id, job_id, sizeof plane->job_id);
+    plane->source_count = peers->peers_count;
+    plane->sources = new_zeroed(peers->peers_count, sizeof *plane->sources);
+    for (uint32_t s = 0; s < peers->peers_count; s++)
+        memcpy(plane->sources[s].endpoint, peers->peers[s].endpoint, sizeof plane->sources[s].endpoint);
+    plane->fetches = fetch_new((int)instructions, peers->peers_count);
+}
+
+/* ---- serving ---- */
+
+static void take_fetch(TilePlane *plane, uint64_t connection) {
+    const Fetch *fetch = &plane->inbox->fetch;
+    int64_t place;
+    TileView tile;
+    if (plane->pod == NULL) {
+        serve_fetch(plane->serve, connection, fetch, NULL, FETCH_NOT_YET, now_ms());
+        return;
+    }
+    if (memcmp(plane->inbox->header.job_id, plane->job_id, sizeof plane->job_id) != 0) {
+        serve_fetch(plane->serve, connection, fetch, NULL, FETCH_STRANGER, now_ms());
+        return;
+    }
+    switch (pod_want(plane->pod, fetch->tensor < PHB_MAX_PARAMS ? (int)fetch->tensor : PHB_MAX_PARAMS, fetch->tile, &place, &tile)) {
+    case SHELF_COMING:
+        serve_await(plane->serve, connection, fetch, place, now_ms());
+        break;
+    case SHELF_HERE:
+        serve_fetch(plane->serve, connection, fetch, &tile, FETCH_GONE, now_ms());
+        break;
+    case SHELF_ELSEWHERE:
+    case SHELF_BROKEN:
+        serve_fetch(plane->serve, connection, fetch, NULL, FETCH_GONE, now_ms());
+        break;
+    }
+}
+
+static void send_served(TilePlane *plane) {
+    ServeAction action;
+    while (serve_next(plane->serve, &action)) {
+        Route route = route_of(action.connection);
+        WireMessage *message = plane->outbox;
+        if (action.kind == SERVE_REFUSE) {
+            message->header = (WireHeader){.type = WIRE_FETCH_REFUSED};
+            message->fetch_refused = (FetchRefused){.transfer = action.transfer, .code = (uint16_t)action.code};
+            socket_send(plane->router, &route, message, NULL, 0);
+            continue;
+        }
+        tile_pack(&action.tile, &action.region, action.offset, action.length, plane->chunk);
+        message->header = (WireHeader){.type = WIRE_CHUNK};
+        message->chunk = (Chunk){.transfer = action.transfer, .offset = action.offset, .total = action.total};
+        message->chunk.hash = XXH3_64bits(plane->chunk, action.length);
+        socket_send(plane->router, &route, message, plane->chunk, action.length);
+    }
+}
+
+static void take_requests(TilePlane *plane) {
+    Route route;
+    ReceiveResult result;
+    while ((result = socket_receive(plane->router, &plane->frame, &route)) != RECEIVED_NOTHING) {
+        if (result == RECEIVED_JUNK || wire_decode(zmq_msg_data(&plane->frame), zmq_msg_size(&plane->frame), plane->inbox, NULL, NULL))
+            continue;
+        if (plane->inbox->header.type == WIRE_FETCH)
+            take_fetch(plane, route_connection(&route));
+        else if (plane->inbox->header.type == WIRE_CREDIT)
+            serve_credit(plane->serve, route_connection(&route), &plane->inbox->credit, now_ms());
+    }
+}
+
+void tile_plane_shelved(TilePlane *plane, int64_t place, const TileView *tile) {
+    serve_ready(plane->serve, place, tile);
+}
+
+/* ---- fetching ---- */
+
+static void perform(TilePlane *plane, const FetchAction *action) {
+    WireMessage *message = plane->outbox;
+    Source *source = &plane->sources[action->peer];
+    message->header = (WireHeader){.type = WIRE_FETCH};
+    memcpy(message->header.job_id, plane->job_id, sizeof plane->job_id);
+    switch (action->kind) {
+    case FETCH_SEND_FETCH:
+        message->fetch = action->fetch;
+        source->unsent |= !socket_send(source->socket, NULL, message, NULL, 0);
+        break;
+    case FETCH_SEND_CREDIT:
+        message->header.type = WIRE_CREDIT;
+        message->credit = action->credit;
+        socket_send(source->socket, NULL, message, NULL, 0);
+        break;
+    case FETCH_DONE:
+        pod_fetched(plane->pod, (uint32_t)action->tag);
+        break;
+    case FETCH_FAILED:
+        say(plane, LOG_WARNING, "cannot fetch a tile from %s: %s; it comes from its file", source->endpoint, action->why);
+        pod_load(plane->pod, (uint32_t)action->tag);
+        break;
+    }
+}
+
+static void take_chunks(TilePlane *plane, uint32_t peer) {
+    while (socket_receive(plane->sources[peer].socket, &plane->frame, NULL) != RECEIVED_NOTHING) {
+        const uint8_t *bulk;
+        size_t length;
+        if (wire_decode(zmq_msg_data(&plane->frame), zmq_msg_size(&plane->frame), plane->inbox, &bulk, &length))
+            continue;
+        fetch_heard(plane->fetches, peer, now_ms());
+        if (plane->inbox->header.type == WIRE_CHUNK)
+            fetch_chunk(plane->fetches, &plane->inbox->chunk, bulk, length, now_ms());
+        else if (plane->inbox->header.type == WIRE_FETCH_REFUSED)
+            fetch_refused(plane->fetches, &plane->inbox->fetch_refused, now_ms());
+    }
+}
+
+static void send_unsent(TilePlane *plane, uint32_t peer) {
+    Source *source = &plane->sources[peer];
+    int events = 0;
+    size_t size = sizeof events;
+    if (!source->unsent || zmq_getsockopt(source->socket, ZMQ_EVENTS, &events, &size) != 0 || !(events & ZMQ_POLLOUT))
+        return;
+    source->unsent = false;
+    fetch_reached(plane->fetches, peer, now_ms());
+}
+
+static bool reach(TilePlane *plane, Source *source) {
+    Error error;
+    if (source->socket != NULL)
+        return true;
+    if (!endpoint_check_connect(source->endpoint, &error) ||
+        !(source->socket = socket_open(plane->context, ZMQ_DEALER, WIRE_TILE_BYTES, SOCKET_DEAD_MS, &error)) ||
+        !socket_connect(source->socket, source->endpoint, &error)) {
+        say(plane, LOG_WARNING, "%s", error.text);
+        socket_close(source->socket);
+        *source = (Source){.socket = NULL};
+        return false;
+    }
+    return true;
+}
+
+bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request) {
+    if (request->peer >= plane->source_count || plane->sources[request->peer].endpoint[0] == '\0')
+        return false;
+    return reach(plane, &plane->sources[request->peer]) && fetch_start(plane->fetches, request, now_ms());
+}
+
+void tile_plane_abandon(TilePlane *plane) {
+    FetchAction action;
+    if (plane->fetches == NULL)
+        return;
+    fetch_abandon(plane->fetches);
+    while (fetch_next(plane->fetches, &action))
+        if (action.kind == FETCH_DONE || action.kind == FETCH_FAILED)
+            pod_fetched(plane->pod, (uint32_t)action.tag);
+}
+
+/* ---- turns ---- */
+
+int tile_plane_poll_count(const TilePlane *plane) {
+    int count = 1;
+    for (uint32_t s = 0; s < plane->source_count; s++)
+        count += plane->sources[s].socket != NULL;
+    return count;
+}
+
+void tile_plane_poll(const TilePlane *plane, zmq_pollitem_t *items) {
+    *items++ = (zmq_pollitem_t){.socket = plane->router, .events = ZMQ_POLLIN};
+    for (uint32_t s = 0; s < plane->source_count; s++)
+        if (plane->sources[s].socket != NULL)
+            *items++ =
+                (zmq_pollitem_t){.socket = plane->sources[s].socket, .events = (short)(ZMQ_POLLIN | (plane->sources[s].unsent ? ZMQ_POLLOUT : 0))};
+}
+
+void tile_plane_turn(TilePlane *plane) {
+    take_requests(plane);
+    serve_tick(plane->serve, now_ms());
+    for (uint32_t s = 0; s < plane->source_count; s++)
+        if (plane->sources[s].socket != NULL) {
+            take_chunks(plane, s);
+            send_unsent(plane, s);
+        }
+    if (plane->fetches != NULL) {
+        FetchAction action;
+        fetch_tick(plane->fetches, now_ms());
+        while (fetch_next(plane->fetches, &action))
+            perform(plane, &action);
+    }
+    send_served(plane);
+}

@@ -1,0 +1,27 @@
+/* The shell of the tile plane: the sockets between pods, and what transfer.c asks of them. All calls on the pod's thread. */
+#ifndef PHOBOS_TILE_PLANE_H
+#define PHOBOS_TILE_PLANE_H
+
+#include "runtime/pod/pod.h"
+
+#include <zmq.h>
+
+typedef struct TilePlane TilePlane;
+
+/* Listens at `listen`; `bound` gets the address. `node` is borrowed, for messages. */
+TilePlane *tile_plane_open(void *context, const char *listen, const char *node, LogLevel log, char *bound, size_t bound_size, Error *error);
+void tile_plane_close(TilePlane *plane);
+
+/* The pod and its peers are known: tiles are served, and may be fetched. `instructions`: of the pod's engine. */
+void tile_plane_join(TilePlane *plane, Pod *pod, const uint8_t job_id[16], const Peers *peers, uint32_t instructions);
+/* A PodFetch and a PodShelved. */
+bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request);
+void tile_plane_shelved(TilePlane *plane, int64_t place, const TileView *tile);
+
+int tile_plane_poll_count(const TilePlane *plane);
+void tile_plane_poll(const TilePlane *plane, zmq_pollitem_t *items); /* what is to be waited for */
+void tile_plane_turn(TilePlane *plane);                               /* takes what has come, sends what is due */
+/* The pod ends: nothing more is fetched. */
+void tile_plane_abandon(TilePlane *plane);
+
+#endif
