@@ -16,19 +16,22 @@ enum { MAX_K = 600, MARGIN = 64 };
 typedef struct Call {
     void *start[2];
     int64_t stride[2][2], low[2][2], high[2][2];
-    void *c, *scratch;
+    void *c, *scratch, *kept;
     int64_t k, used[2];
 } Call;
+
+enum { KEEPS_NONE, KEEPS_A, KEEPS_B };
 
 typedef struct Shape {
     PhbDType operands[2], result;
     int64_t rows, columns;
+    int kept; /* KEEPS_* */
 } Shape;
 
 typedef struct Compiled {
     LLVMContextRef llvm;
     LLVMExecutionEngineRef engine;
-    void (*run)(const Call *);
+    void (*run)(const Call *), (*forget)(const Call *);
 } Compiled;
 
 static LLVMValueRef field(Emitter *e, LLVMTypeRef type, LLVMValueRef call, size_t offset) {
@@ -36,11 +39,21 @@ static LLVMValueRef field(Emitter *e, LLVMTypeRef type, LLVMValueRef call, size_
     return LLVMBuildLoad2(e->builder, type, LLVMBuildGEP2(e->builder, e->i8, call, &bytes, 1, ""), "");
 }
 
-static void emit_run(Emitter *e, const Shape *shape) {
-    LLVMValueRef function = LLVMAddFunction(e->module, "run", LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), &e->ptr, 1, false));
+static LLVMValueRef begin_function(Emitter *e, const char *name) {
+    LLVMValueRef function = LLVMAddFunction(e->module, name, LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), &e->ptr, 1, false));
     function_set_level(e, function);
     LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->llvm, function, "entry"));
-    LLVMValueRef call = LLVMGetParam(function, 0);
+    return LLVMGetParam(function, 0);
+}
+
+static void emit_forget(Emitter *e) {
+    LLVMValueRef call = begin_function(e, "forget");
+    contract_forget(e, field(e, e->ptr, call, offsetof(Call, kept)));
+    LLVMBuildRetVoid(e->builder);
+}
+
+static void emit_run(Emitter *e, const Shape *shape) {
+    LLVMValueRef call = begin_function(e, "run");
     Contraction contraction = {.dtype = shape->result, .rows = shape->rows, .columns = shape->columns};
     ContractOperand *operands[2] = {&contraction.a, &contraction.b};
     for (size_t o = 0; o < 2; o++) {
@@ -57,6 +70,10 @@ static void emit_run(Emitter *e, const Shape *shape) {
     contraction.k = field(e, e->i64, call, offsetof(Call, k));
     contraction.c = field(e, e->ptr, call, offsetof(Call, c));
     contraction.scratch = field(e, e->ptr, call, offsetof(Call, scratch));
+    if (shape->kept) {
+        contraction.kept_factor = shape->kept - KEEPS_A;
+        contraction.kept = field(e, e->ptr, call, offsetof(Call, kept));
+    }
     emit_contract(e, &contraction);
     LLVMBuildRetVoid(e->builder);
 }
@@ -79,6 +96,7 @@ static Compiled compile(Arena *arena, const CpuLevel *level, const Shape *shape)
         .ptr = LLVMPointerTypeInContext(llvm, 0),
         .level = level};
     emit_run(&e, shape);
+    emit_forget(&e);
     LLVMDisposeBuilder(e.builder);
     Compiled compiled = {.llvm = llvm};
     char *message = NULL;
@@ -90,8 +108,9 @@ static Compiled compile(Arena *arena, const CpuLevel *level, const Shape *shape)
     LLVMPassBuilderOptionsRef passes = LLVMCreatePassBuilderOptions();
     ck_assert_ptr_null(LLVMRunPasses(e.module, "default<O2>", LLVMGetExecutionEngineTargetMachine(compiled.engine), passes));
     LLVMDisposePassBuilderOptions(passes);
-    uint64_t address = LLVMGetFunctionAddress(compiled.engine, "run");
-    memcpy(&compiled.run, &address, sizeof address);
+    uint64_t run = LLVMGetFunctionAddress(compiled.engine, "run"), forget = LLVMGetFunctionAddress(compiled.engine, "forget");
+    memcpy(&compiled.run, &run, sizeof run);
+    memcpy(&compiled.forget, &forget, sizeof forget);
     return compiled;
 }
 
@@ -183,12 +202,40 @@ static uint64_t chain(const Shape *shape, const Matrix *a, const Matrix *b, int6
 
 /* ---- the comparison ---- */
 
-static void run_case(const Compiled *compiled, const Shape *shape, const char *level, int number) {
+/* A factor that stays from case to case, and where its panels do. */
+typedef struct Kept {
+    Matrix matrix; /* its memory NULL: none yet */
+    int64_t k, used[2];
+    char *memory;
+    size_t bytes;
+} Kept;
+
+static void kept_init(Kept *kept, const Shape *shape) {
+    *kept = (Kept){.bytes = (size_t)contract_kept(shape->result, shape->kept == KEEPS_A ? shape->rows : shape->columns)};
+    ck_assert(kept->bytes > 0);
+    kept->memory = aligned_alloc(64, (kept->bytes + 63) / 64 * 64 + 64);
+    memset(kept->memory, 0xff, kept->bytes + 64);
+}
+
+static void kept_free(Kept *kept) {
+    for (int i = 0; i < 64; i++)
+        ck_assert_msg(kept->memory[kept->bytes + (size_t)i] == (char)0xff, "overrun of what is kept");
+    free(kept->matrix.memory);
+    free(kept->memory);
+}
+
+static void run_case(const Compiled *compiled, const Shape *shape, const char *level, int number, Kept *kept) {
     int64_t k = random_below(8) == 0 ? random_below(3) : 1 + random_below(MAX_K);
     int64_t size = dtype_bits(shape->result) / 8, count = shape->rows * shape->columns;
+    bool stays = shape->kept && kept->matrix.memory && random_below(3);
+    if (stays && random_below(4))
+        k = kept->k;
     Matrix operands[2];
-    matrix_random(&operands[0], shape->operands[0], shape->rows, k + 1);
-    matrix_random(&operands[1], shape->operands[1], shape->columns, k + 1);
+    for (int o = 0; o < 2; o++)
+        if (!stays || o != shape->kept - KEEPS_A)
+            matrix_random(&operands[o], shape->operands[o], o ? shape->columns : shape->rows, MAX_K + 1);
+        else
+            operands[o] = kept->matrix;
     char *c = malloc((size_t)((count + 2 * MARGIN) * size)), *before = malloc((size_t)((count + 2 * MARGIN) * size));
     for (int64_t i = 0; i < count + 2 * MARGIN; i++)
         element_write(shape->result, c + i * size);
@@ -199,6 +246,13 @@ static void run_case(const Compiled *compiled, const Shape *shape, const char *l
     Call call = {.c = c + MARGIN * size, .scratch = scratch, .k = k};
     call.used[0] = random_below(3) ? shape->rows : 1 + random_below(shape->rows);
     call.used[1] = random_below(3) ? shape->columns : 1 + random_below(shape->columns);
+    if (stays && random_below(4))
+        memcpy(call.used, kept->used, sizeof call.used);
+    if (shape->kept) {
+        call.kept = kept->memory;
+        if (!stays)
+            compiled->forget(&call);
+    }
     for (int o = 0; o < 2; o++) {
         call.start[o] = operands[o].start;
         memcpy(call.stride[o], operands[o].stride, sizeof call.stride[o]);
@@ -222,8 +276,15 @@ static void run_case(const Compiled *compiled, const Shape *shape, const char *l
     }
     for (int i = 0; i < 64; i++)
         ck_assert_msg(scratch[scratch_bytes + (size_t)i] == (char)0xff, "scratch overrun");
-    free(operands[0].memory);
-    free(operands[1].memory);
+    if (shape->kept && !stays) {
+        free(kept->matrix.memory);
+        kept->matrix = operands[shape->kept - KEEPS_A];
+        kept->k = k;
+        memcpy(kept->used, call.used, sizeof call.used);
+    }
+    for (int o = 0; o < 2; o++)
+        if (o != shape->kept - KEEPS_A)
+            free(operands[o].memory);
     free(c);
     free(before);
     free(scratch);
@@ -245,20 +306,24 @@ static bool level_runs(int level) {
 }
 
 static const Shape shapes[] = {
-    {{PHB_F32, PHB_F32}, PHB_F32, 1, 1},
-    {{PHB_F32, PHB_F32}, PHB_F32, 7, 5},
-    {{PHB_F32, PHB_F32}, PHB_F32, 64, 64},
-    {{PHB_F32, PHB_F32}, PHB_F32, 33, 70},
-    {{PHB_F32, PHB_F32}, PHB_F32, 12, 16},
-    {{PHB_F16, PHB_F16}, PHB_F32, 16, 48},
-    {{PHB_BF16, PHB_BF16}, PHB_F32, 20, 33},
-    {{PHB_F16, PHB_F32}, PHB_F32, 9, 17},
-    {{PHB_F64, PHB_F64}, PHB_F64, 32, 32},
-    {{PHB_F64, PHB_F64}, PHB_F64, 13, 3},
-    {{PHB_F64, PHB_F64}, PHB_F64, 6, 4},
-    {{PHB_I8, PHB_I8}, PHB_I32, 16, 64},
-    {{PHB_U8, PHB_U8}, PHB_I32, 5, 40},
-    {{PHB_I8, PHB_U8}, PHB_I32, 30, 9},
+    {{PHB_F32, PHB_F32}, PHB_F32, 1, 1, KEEPS_NONE},
+    {{PHB_F32, PHB_F32}, PHB_F32, 7, 5, KEEPS_NONE},
+    {{PHB_F32, PHB_F32}, PHB_F32, 64, 64, KEEPS_NONE},
+    {{PHB_F32, PHB_F32}, PHB_F32, 33, 70, KEEPS_NONE},
+    {{PHB_F32, PHB_F32}, PHB_F32, 12, 16, KEEPS_NONE},
+    {{PHB_F16, PHB_F16}, PHB_F32, 16, 48, KEEPS_NONE},
+    {{PHB_BF16, PHB_BF16}, PHB_F32, 20, 33, KEEPS_NONE},
+    {{PHB_F16, PHB_F32}, PHB_F32, 9, 17, KEEPS_NONE},
+    {{PHB_F64, PHB_F64}, PHB_F64, 32, 32, KEEPS_NONE},
+    {{PHB_F64, PHB_F64}, PHB_F64, 13, 3, KEEPS_NONE},
+    {{PHB_F64, PHB_F64}, PHB_F64, 6, 4, KEEPS_NONE},
+    {{PHB_I8, PHB_I8}, PHB_I32, 16, 64, KEEPS_NONE},
+    {{PHB_U8, PHB_U8}, PHB_I32, 5, 40, KEEPS_NONE},
+    {{PHB_I8, PHB_U8}, PHB_I32, 30, 9, KEEPS_NONE},
+    {{PHB_F32, PHB_F32}, PHB_F32, 33, 70, KEEPS_A},
+    {{PHB_F64, PHB_F64}, PHB_F64, 700, 2, KEEPS_A}, /* room for one block of k, and those that are not kept */
+    {{PHB_BF16, PHB_F16}, PHB_F32, 20, 33, KEEPS_B},
+    {{PHB_I8, PHB_U8}, PHB_I32, 14, 32, KEEPS_B},
 };
 
 enum { SHAPES = sizeof shapes / sizeof shapes[0], CASES = 40 };
@@ -271,8 +336,13 @@ START_TEST(contractions_are_chains) {
     Arena *arena = arena_new();
     const Shape *shape = &shapes[_i % SHAPES];
     Compiled compiled = compile(arena, level, shape);
+    Kept kept = {0};
+    if (shape->kept)
+        kept_init(&kept, shape);
     for (int i = 0; i < CASES; i++)
-        run_case(&compiled, shape, level->name, i);
+        run_case(&compiled, shape, level->name, i, &kept);
+    if (shape->kept)
+        kept_free(&kept);
     compiled_free(&compiled);
     arena_free(arena);
 }

@@ -50,13 +50,43 @@ int64_t contract_scratch(PhbDType dtype, int64_t rows, int64_t columns) {
     return (rows + MAX_ROWS + columns + MAX_COLUMNS) * CONTRACT_KC * size + block * size + (int64_t)4 * PART_ALIGN;
 }
 
+/* ---- kept panels ---- */
+
+/* A key, then slots of a block of k each. The last slot is for all blocks from its number on, and is never kept. */
+enum { KEY_FUNCTION, KEY_COUNT, KEY_K, KEY_FACTOR, KEY_WORDS = KEY_FACTOR + 7, KEY_BYTES = 128, KEPT_SLOTS = 9, KEPT_BYTES = 3 << 20 };
+
+static int64_t slot_bytes(PhbDType dtype, int64_t count) {
+    return (count + MAX_COLUMNS) * CONTRACT_KC * dtype_bits(dtype) / 8 + PART_ALIGN;
+}
+
+static int64_t kept_slots(PhbDType dtype, int64_t count) {
+    int64_t slots = KEPT_BYTES / slot_bytes(dtype, count);
+    return slots < 2 ? 0 : slots < KEPT_SLOTS ? slots : KEPT_SLOTS;
+}
+
+int64_t contract_kept(PhbDType dtype, int64_t count) {
+    int64_t slots = kept_slots(dtype, count);
+    return slots ? KEY_BYTES + slots * slot_bytes(dtype, count) : 0;
+}
+
+static LLVMValueRef key_word(Emitter *e, LLVMValueRef kept, int word) {
+    return part_address(e, kept, emit_int_const(e, word * (int64_t)sizeof(int64_t)));
+}
+
+/* No chain has this length. */
+void contract_forget(Emitter *e, LLVMValueRef kept) {
+    LLVMBuildStore(e->builder, emit_int_const(e, -1), key_word(e, kept, KEY_K));
+}
+
 /* ---- the blocked loops ---- */
 
-enum { ARG_K, ARG_A, ARG_B = ARG_A + 7, ARG_C = ARG_B + 7, ARG_ROWS, ARG_COLUMNS, ARG_PITCH, ARG_SCRATCH, ARG_COUNT };
+enum { ARG_K, ARG_A, ARG_B = ARG_A + 7, ARG_C = ARG_B + 7, ARG_ROWS, ARG_COLUMNS, ARG_PITCH, ARG_SCRATCH, ARG_KEPT, ARG_SLOTS, ARG_COUNT };
 
 typedef struct Blocks {
     Emitter *e;
     const Blocking *blocking;
+    int kept_factor;   /* -1: none */
+    LLVMValueRef same; /* i1: the kept panels are of the very factor */
     LLVMValueRef arguments[ARG_COUNT];
     LLVMValueRef row_panels, column_panels;
     LLVMValueRef packed_a, packed_b, corner; /* scratch: panels, and a block of C that runs over its edge */
@@ -142,14 +172,64 @@ static void multiply_block(const Blocks *b, LLVMValueRef row_panel, LLVMValueRef
     LLVMPositionBuilderAtEnd(builder, done);
 }
 
-static void run_blocks(const Blocks *b) {
+/* Says whether the key is that of this call's factor, and makes it so. */
+static LLVMValueRef match_key(const Blocks *b, LLVMValueRef function) {
+    Emitter *e = b->e;
+    int operand = b->kept_factor == 0 ? ARG_A : ARG_B;
+    LLVMValueRef words[KEY_WORDS], same = LLVMConstInt(e->i1, 1, false);
+    words[KEY_FUNCTION] = LLVMBuildPtrToInt(e->builder, function, e->i64, "");
+    words[KEY_COUNT] = b->arguments[b->kept_factor == 0 ? ARG_ROWS : ARG_COLUMNS];
+    words[KEY_K] = b->arguments[ARG_K];
+    words[KEY_FACTOR] = LLVMBuildPtrToInt(e->builder, b->arguments[operand], e->i64, "");
+    for (int i = 1; i < KEY_WORDS - KEY_FACTOR; i++)
+        words[KEY_FACTOR + i] = b->arguments[operand + i];
+    for (int i = 0; i < KEY_WORDS; i++) {
+        LLVMValueRef place = key_word(e, b->arguments[ARG_KEPT], i), old = LLVMBuildLoad2(e->builder, e->i64, place, "");
+        same = LLVMBuildAnd(e->builder, same, LLVMBuildICmp(e->builder, LLVMIntEQ, old, words[i], ""), "");
+        LLVMBuildStore(e->builder, words[i], place);
+    }
+    return same;
+}
+
+static void pack_a(const Blocks *b, LLVMValueRef k, LLVMValueRef steps) {
+    pack_panels(b, &b->pack_a, ARG_A, b->packed_a, b->row_panels, b->blocking->mr, k, steps, CONTRACT_KC);
+}
+
+static void pack_b(const Blocks *b, LLVMValueRef k, LLVMValueRef steps) {
+    pack_panels(b, &b->pack_b, ARG_B, b->packed_b, b->column_panels, b->blocking->nr, k, steps, PACK_CHUNK);
+}
+
+/* Packs the kept factor's block where its slot does not hold it. */
+static void pack_kept(Blocks *b, LLVMValueRef block, LLVMValueRef k, LLVMValueRef steps) {
+    Emitter *e = b->e;
+    bool is_a = b->kept_factor == 0;
+    LLVMValueRef last = LLVMBuildSub(e->builder, b->arguments[ARG_SLOTS], emit_int_const(e, 1), "");
+    LLVMValueRef panel_count = is_a ? b->row_panels : b->column_panels;
+    LLVMValueRef size = times(e, panel_count, (int64_t)(is_a ? b->blocking->mr : b->blocking->nr) * CONTRACT_KC * b->blocking->size);
+    LLVMValueRef offset = LLVMBuildMul(e->builder, emit_min(e, block, last), LLVMBuildAdd(e->builder, size, emit_int_const(e, PART_ALIGN), ""), "");
+    LLVMValueRef slot = part_address(e, b->arguments[ARG_KEPT], LLVMBuildAdd(e->builder, offset, emit_int_const(e, KEY_BYTES), ""));
+    *(is_a ? &b->packed_a : &b->packed_b) = slot;
+    LLVMValueRef is_there = LLVMBuildAnd(e->builder, b->same, LLVMBuildICmp(e->builder, LLVMIntSLT, block, last, ""), "");
+    LLVMBasicBlockRef pack = block_append(e, "pack"), packed = block_append(e, "packed");
+    LLVMBuildCondBr(e->builder, is_there, packed, pack);
+    LLVMPositionBuilderAtEnd(e->builder, pack);
+    (is_a ? pack_a : pack_b)(b, k, steps);
+    LLVMBuildBr(e->builder, packed);
+    LLVMPositionBuilderAtEnd(e->builder, packed);
+}
+
+static void run_blocks(Blocks *b) {
     Emitter *e = b->e;
     LLVMValueRef zero = emit_int_const(e, 0), length = b->arguments[ARG_K];
     Loop blocks = loop_begin(e, zero, panels(e, length, CONTRACT_KC));
     LLVMValueRef k = times(e, blocks.index, CONTRACT_KC);
     LLVMValueRef steps = emit_min(e, emit_int_const(e, CONTRACT_KC), LLVMBuildSub(e->builder, length, k, ""));
-    pack_panels(b, &b->pack_b, ARG_B, b->packed_b, b->column_panels, b->blocking->nr, k, steps, PACK_CHUNK);
-    pack_panels(b, &b->pack_a, ARG_A, b->packed_a, b->row_panels, b->blocking->mr, k, steps, CONTRACT_KC);
+    if (b->kept_factor >= 0)
+        pack_kept(b, blocks.index, k, steps);
+    if (b->kept_factor != 1)
+        pack_b(b, k, steps);
+    if (b->kept_factor != 0)
+        pack_a(b, k, steps);
     Loop column = loop_begin(e, zero, b->column_panels);
     Loop row = loop_begin(e, zero, b->row_panels);
     multiply_block(b, row.index, column.index, steps);
@@ -158,17 +238,19 @@ static void run_blocks(const Blocks *b) {
     loop_end(e, &blocks, LOOP_SCALAR);
 }
 
-static PartFunction contract_function(Emitter *e, const Blocking *blocking, PhbDType a, PhbDType b) {
+static PartFunction contract_function(Emitter *e, const Blocking *blocking, PhbDType a, PhbDType b, int kept_factor) {
     Blocks blocks = {.e = e,
         .blocking = blocking,
+        .kept_factor = kept_factor,
         .kernel = contract_kernel(e, blocking),
         .pack_a = contract_pack(e, blocking, a, blocking->mr),
         .pack_b = contract_pack(e, blocking, b, blocking->nr)};
-    const char *name = arena_printf(e->context->arena, "contract.%s.%s.%s.%dx%d.%s", dtype_name(a), dtype_name(b), dtype_name(blocking->dtype),
-        blocking->mr, blocking->nr, e->level->name);
+    static const char *const kept[] = {"", ".a", ".b"};
+    const char *name = arena_printf(e->context->arena, "contract.%s.%s.%s.%dx%d%s.%s", dtype_name(a), dtype_name(b), dtype_name(blocking->dtype),
+        blocking->mr, blocking->nr, kept[kept_factor + 1], e->level->name);
     LLVMTypeRef parameters[ARG_COUNT];
     for (int i = 0; i < ARG_COUNT; i++)
-        parameters[i] = i == ARG_A || i == ARG_B || i == ARG_C || i == ARG_SCRATCH ? e->ptr : e->i64;
+        parameters[i] = i == ARG_A || i == ARG_B || i == ARG_C || i == ARG_SCRATCH || i == ARG_KEPT ? e->ptr : e->i64;
     PartFunction part;
     if (part_begin(e, name, parameters, ARG_COUNT, &part))
         return part;
@@ -180,6 +262,8 @@ static PartFunction contract_function(Emitter *e, const Blocking *blocking, PhbD
     blocks.packed_b = part_address(e, blocks.corner, emit_int_const(e, (block + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN));
     /* One vector more: what packing may write beyond a panel's end. */
     blocks.packed_a = part_address(e, panel_address(&blocks, blocks.packed_b, blocks.column_panels, blocking->nr), emit_int_const(e, PART_ALIGN));
+    if (kept_factor >= 0)
+        blocks.same = match_key(&blocks, part.function);
     run_blocks(&blocks);
     LLVMBuildRetVoid(e->builder);
     part_end(e, &part);
@@ -197,8 +281,12 @@ static void put_operand(const ContractOperand *operand, LLVMValueRef *arguments)
 
 void emit_contract(Emitter *e, const Contraction *contraction) {
     Blocking blocking = choose_blocking(e, contraction->dtype, contraction->rows, contraction->columns);
-    PartFunction function = contract_function(e, &blocking, contraction->a.dtype, contraction->b.dtype);
+    int kept_factor = contraction->kept ? contraction->kept_factor : -1;
+    PartFunction function = contract_function(e, &blocking, contraction->a.dtype, contraction->b.dtype, kept_factor);
     LLVMValueRef arguments[ARG_COUNT] = {[ARG_K] = contraction->k, [ARG_C] = contraction->c, [ARG_SCRATCH] = contraction->scratch};
+    int64_t kept_count = kept_factor == 1 ? contraction->columns : contraction->rows;
+    arguments[ARG_KEPT] = contraction->kept ? contraction->kept : LLVMConstNull(e->ptr);
+    arguments[ARG_SLOTS] = emit_int_const(e, kept_slots(contraction->dtype, kept_count));
     put_operand(&contraction->a, &arguments[ARG_A]);
     put_operand(&contraction->b, &arguments[ARG_B]);
     arguments[ARG_ROWS] = contraction->used[0] ? contraction->used[0] : emit_int_const(e, contraction->rows);

@@ -25,10 +25,15 @@ typedef struct Contraction {
     LLVMValueRef c;       /* address of C, row-major without gaps: in, the start of the chains */
     LLVMValueRef used[2]; /* only so many first rows and columns of C need be right; NULL: all */
     LLVMValueRef scratch; /* contract_scratch bytes, 64-byte aligned */
+    int kept_factor;      /* 0: A, 1: B, which nothing changes while the leaf runs: if the next contraction has the same, it is not packed again */
+    LLVMValueRef kept;    /* for that contract_kept bytes, 64-byte aligned, which contract_forget has begun; NULL: nothing is kept */
 } Contraction;
 
 /* The scratch that emit_contract needs at any level. */
 int64_t contract_scratch(PhbDType dtype, int64_t rows, int64_t columns);
+/* The memory that a kept factor with `count` rows (A) or columns (B) takes; 0: too large to be kept. */
+int64_t contract_kept(PhbDType dtype, int64_t count);
+void contract_forget(Emitter *e, LLVMValueRef kept);
 void emit_contract(Emitter *e, const Contraction *contraction);
 
 #endif

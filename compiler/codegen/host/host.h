@@ -8,10 +8,10 @@ typedef VEC(IrOp *) OpList;
 
 /* ---- plan*.c: how the ops of a leaf become loop nests; knows no LLVM ----
  *
- * A block is cut into segments. A segment's scalars come first, then its copies and moves, then its body: a nest of loops with its roots, or one op that
- * is no loop nest. Element-wise ops, loads, broadcasts and the like are evaluated anew, element by element, in each nest that needs them, unless
- * plan_values.c gives the value an area of scratch; reductions, dots, carried tiles and the like always have one. A load whose elements would no longer be
- * what they were when the program read them is copied to scratch in its own segment. */
+ * A block is cut into segments. A segment's scalars come first, then its copies and moves, then its body: a nest of loops with its roots, or one op
+ * that is no loop nest. Element-wise ops, loads, broadcasts and the like are evaluated anew, element by element, in each nest that needs them, unless
+ * plan_values.c gives the value an area of scratch; reductions, dots, carried tiles and the like always have one. A load whose elements would no
+ * longer be what they were when the program read them is copied to scratch in its own segment. */
 
 typedef struct PlanBlock PlanBlock;
 
@@ -32,7 +32,7 @@ typedef struct Segment {
     RootList roots;    /* of one shape; each element of a tensor stored at most once */
     IrOp *op;          /* where there are no roots: a region, a reduction, a dot, the store of a scalar, .. */
     PlanBlock *regions[2];
-    OpList writes;     /* stores in here, regions included */
+    OpList writes; /* stores in here, regions included */
 } Segment;
 
 struct PlanBlock {
@@ -43,8 +43,8 @@ struct PlanBlock {
 typedef struct ValuePlan {
     const Contracted *contracted; /* of the result of a loop that is one contraction: its body is not planned */
     int segment;
-    int area;         /* -1: evaluated where it is needed */
-    bool if_shared;   /* the area is worth it only if another nest reads it */
+    int area;       /* -1: evaluated where it is needed */
+    bool if_shared; /* the area is worth it only if another nest reads it */
     int uses, cost, depth;
     int seen, node, rooted; /* by the gathering numbered so */
 } ValuePlan;
@@ -59,11 +59,13 @@ typedef struct Plan {
     const IrKernel *kernel;
     PlanBlock *body;
     ValuePlan *values; /* by IrValue.id: results of ops, arguments of regions */
+    bool *stored;      /* by parameter: the kernel stores to it */
     int value_count;
     VEC(Area) areas;
     int gatherings;
     int64_t scratch;                 /* bytes, */
-    int64_t dot_offset, dot_scratch; /* those that dots work in among them */
+    int64_t dot_offset, dot_scratch; /* those that dots work in among them, */
+    int64_t kept_offset, kept_bytes; /* and those in which a factor's panels stay */
 } Plan;
 
 /* NULL after an error: scratch beyond PLAN_MAX_SCRATCH. */
@@ -72,10 +74,12 @@ Plan *plan_leaf(Context *context, const IrKernel *kernel);
 
 int plan_area_new(Plan *plan, const Type *type);
 const Contracted *plan_contracted(const Plan *plan, const IrOp *op); /* NULL where `op` is no such loop */
+/* The factor of the loop's product that is the same for CTAs side by side along x, 0 or 1: it may be kept, as nothing stores to it. -1: none is. */
+int plan_kept_factor(const Plan *plan, const Contracted *contracted);
 int plan_area(const Plan *plan, const IrValue *value); /* of a tile, or -1 */
 int plan_place(const Plan *plan, int area);            /* the area that stands for all that share its place */
-bool op_is_body(const IrOp *op); /* no loop nest, no scalar arithmetic: a segment's `op` */
-bool op_is_lazy(const IrOp *op); /* its result can be evaluated an element at a time */
+bool op_is_body(const IrOp *op);                       /* no loop nest, no scalar arithmetic: a segment's `op` */
+bool op_is_lazy(const IrOp *op);                       /* its result can be evaluated an element at a time */
 
 /* ---- plan_values.c: which tiles get an area ---- */
 
@@ -86,10 +90,10 @@ void plan_values(Plan *plan);
 /* A tile as a nest sees it: one value may be walked in several ways. */
 typedef struct Node {
     const IrValue *value;
-    int axis[2];      /* of the value, that each loop walks; -1: none */
-    int operand[3];   /* nodes; -1: a scalar */
-    int area;         /* read from there, or -1 */
-    int next;         /* node of the same value, or -1 */
+    int axis[2];    /* of the value, that each loop walks; -1: none */
+    int operand[3]; /* nodes; -1: a scalar */
+    int area;       /* read from there, or -1 */
+    int next;       /* node of the same value, or -1 */
 } Node;
 
 /* How a nest's loops walk a tile: loop 0 is outside loop 1. */
@@ -127,6 +131,7 @@ typedef struct Leaf {
 void emit_block(Leaf *leaf, const PlanBlock *block);
 void emit_scalars(Leaf *leaf, const IrOp *first, const IrOp *end); /* those among the ops [first, end) that are no regions */
 LLVMValueRef leaf_value(const Leaf *leaf, const IrValue *value);
+LLVMValueRef leaf_kept(const Leaf *leaf); /* where a factor's panels stay */
 /* Marks a memory access: tensors and scratch do not overlap. `region` is a parameter index or what area_region says. */
 void leaf_tag(const Leaf *leaf, LLVMValueRef access, int region);
 

@@ -1,4 +1,5 @@
 /* The function of a leaf: reads the launch once, then runs its CTAs one after another, x fastest. */
+#include "compiler/codegen/host/contract.h"
 #include "compiler/codegen/host/host.h"
 
 #include <stdlib.h>
@@ -41,6 +42,11 @@ void leaf_tag(const Leaf *leaf, LLVMValueRef access, int region) {
 
 LLVMValueRef leaf_value(const Leaf *leaf, const IrValue *value) {
     return ir_is_param(value) ? leaf->launch.params[value->index] : leaf->values[value->id];
+}
+
+LLVMValueRef leaf_kept(const Leaf *leaf) {
+    LLVMValueRef offset = emit_int_const(leaf->e, leaf->plan->kept_offset);
+    return LLVMBuildGEP2(leaf->e->builder, leaf->e->i8, leaf->scratch, &offset, 1, "");
 }
 
 static LLVMValueRef emit_scalar(const Leaf *leaf, const IrOp *op) {
@@ -166,6 +172,8 @@ LLVMValueRef host_leaf(Emitter *e, const IrKernel *kernel, const Plan *plan, con
     e->fastmath = kernel->signature.fastmath;
     LaunchPlaces places = launch_places(e, LLVMGetParam(function, 0));
     leaf.launch = launch_read(e, kernel, &places);
+    if (plan->kept_bytes)
+        contract_forget(e, leaf_kept(&leaf)); /* tensors change between calls */
     emit_ctas(&leaf, first, last);
     LLVMBuildRetVoid(e->builder);
     *scratch = plan->scratch + leaf.edge_bytes;

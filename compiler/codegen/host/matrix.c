@@ -70,6 +70,9 @@ void emit_contracted_loop(Leaf *leaf, const Contracted *contracted) {
     for (int axis = 0; axis < 2; axis++)
         if (contraction_unseen(leaf->kernel, contracted, axis))
             contraction.used[axis] = axis == 0 ? contraction.a.high[0] : contraction.b.high[0];
+    contraction.kept_factor = plan_kept_factor(leaf->plan, contracted);
+    if (contraction.kept_factor >= 0 && contract_kept(contraction.dtype, contraction.kept_factor == 0 ? contraction.rows : contraction.columns))
+        contraction.kept = leaf_kept(leaf);
     emit_contract(e, &contraction);
 }
 

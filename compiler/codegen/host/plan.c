@@ -17,6 +17,29 @@ const Contracted *plan_contracted(const Plan *plan, const IrOp *op) {
     return op->kind == OP_FOR && op->results.count ? plan->values[op->results.items[0]->id].contracted : NULL;
 }
 
+static bool depends_on_x(const IrValue *value) {
+    if (!value->def)
+        return false; /* a loop's variable: what it walks is within the CTA's */
+    if (value->def->kind == OP_BLOCK)
+        return value->def->axis == 0;
+    for (int i = 0; i < value->def->operands.count; i++)
+        if (depends_on_x(value->def->operands.items[i]))
+            return true;
+    return value->def->regions.count > 0;
+}
+
+int plan_kept_factor(const Plan *plan, const Contracted *contracted) {
+    const IrOp *loads[2] = {contracted->a, contracted->b};
+    for (int factor = 0; factor < 2; factor++) {
+        bool varies = plan->stored[loads[factor]->operands.items[0]->index];
+        for (int i = 1; i < loads[factor]->operands.count; i++)
+            varies |= depends_on_x(loads[factor]->operands.items[i]);
+        if (!varies)
+            return factor;
+    }
+    return -1;
+}
+
 static void find_contracted(Context *context, Plan *plan, const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next) {
         Contracted found;
@@ -247,6 +270,9 @@ Plan *plan_leaf(Context *context, const IrKernel *kernel) {
     plan->kernel = kernel;
     plan->value_count = ir_number((IrKernel *)kernel);
     plan->values = NEW_ARRAY(plan->arena, ValuePlan, plan->value_count + 1);
+    plan->stored = NEW_ARRAY(plan->arena, bool, kernel->body->args.count + 1);
+    for (const IrOp *op = kernel->body->first; op; op = op->next)
+        ir_mark_stored(op, plan->stored);
     find_contracted(context, plan, kernel->body);
     plan_values(plan);
     plan->body = cut_block(plan, kernel->body);

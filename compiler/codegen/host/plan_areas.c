@@ -238,6 +238,10 @@ static void lay_out_segments(Plan *plan, const PlanBlock *block) {
             const Type *type = segment->op->results.items[0]->type;
             int64_t bytes = contract_scratch(type->scalar, tile_rows(type), tile_columns(type));
             plan->dot_scratch = bytes > plan->dot_scratch ? bytes : plan->dot_scratch;
+            const Contracted *contracted = plan_contracted(plan, segment->op);
+            int factor = contracted ? plan_kept_factor(plan, contracted) : -1;
+            int64_t kept = factor < 0 ? 0 : contract_kept(type->scalar, factor == 0 ? tile_rows(type) : tile_columns(type));
+            plan->kept_bytes = kept > plan->kept_bytes ? kept : plan->kept_bytes;
         }
         for (int r = 0; r < 2 && segment->regions[r]; r++)
             lay_out_segments(plan, segment->regions[r]);
@@ -253,6 +257,7 @@ void plan_areas(Plan *plan) {
             lay_out(plan, plan->values[i].area);
     lay_out_segments(plan, plan->body);
     plan->dot_offset = plan->scratch;
+    plan->kept_offset = plan->scratch + (plan->dot_scratch + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
     if (plan->scratch <= PLAN_MAX_SCRATCH)
-        plan->scratch += plan->dot_scratch;
+        plan->scratch = plan->kept_offset + plan->kept_bytes;
 }
