@@ -98,7 +98,8 @@ typedef struct PhbDim {
 
 typedef enum PhbMode { PHB_READ, PHB_WRITE, PHB_READ_WRITE } PhbMode; /* WRITE: every element of the owned region is stored before it is read */
 
-/* How one axis of a tensor follows a unit of work: what the unit owns of it. */
+/* How one axis of a tensor follows a unit of work: what the unit owns of it. D is the extent of the grid axis or the loop. A tensor that is stored
+ * has the same; one that is only read may be shorter, or longer by no more than its halo. */
 typedef enum PhbAxisKind {
     PHB_AXIS_WHOLE, /* all of it */
     PHB_AXIS_GRID,  /* super-tile c of grid axis `index`: [c*S, min((c+1)*S, D)) */

@@ -122,9 +122,6 @@ static int axis_of_dim(const ClusterKernel *kernel, const char *name, PhbAxisKin
             if (tensor->axes[axis].kind == kind && type->dims[axis]->kind == PHB_EXPR_DIM && type->dims[axis]->name == name)
                 return tensor->axes[axis].index;
     }
-    for (int i = 0; kind == PHB_AXIS_LOOP && i < kernel->loops.count; i++)
-        if (kernel->loops.items[i].extent->kind == PHB_EXPR_DIM && kernel->loops.items[i].extent->name == name)
-            return i;
     return -1;
 }
 

@@ -319,7 +319,13 @@ bool is_cluster_loop(Split *split, const IrOp *op) {
     for (int i = 0; i < 3; i++)
         forms[i] = split->forms[op->operands.items[i]->id];
     const SearchDim *dim = forms[2]->kind == PHB_EXPR_DIM ? signature_search(&split->kernel->signature, forms[2]->name) : NULL;
-    return dim && dim->cluster.count > 0 && forms[0] == dim_int(split->context->dims, 0) && is_declared(form_declared(split, forms[1]));
+    if (!dim || dim->cluster.count == 0 || forms[0] != dim_int(split->context->dims, 0))
+        return false;
+    const Dim *extent = form_declared(split, forms[1]);
+    for (int i = 0; i < split->leaf_loops.count; i++)
+        if (split->leaf_loops.items[i].step == forms[2] && split->leaf_loops.items[i].extent == extent)
+            return false;
+    return is_declared(extent);
 }
 
 /* Loops that differ in step or bound are different axes. */
@@ -482,6 +488,8 @@ void affine_analyse(Split *split) {
     Context *context = split->context;
     IrBlock *body = split->kernel->body;
     split->value_count = values_number(body);
+    split->ranges.count = split->accesses.count = 0;
+    memset(split->axes, 0, sizeof split->axes);
     split->forms = NEW_ARRAY(context->arena, const Dim *, split->value_count + 1);
     split->opaque = NEW_ARRAY(context->arena, bool, split->value_count + 1);
     split->depends = NEW_ARRAY(context->arena, unsigned, split->value_count + 1);
@@ -496,4 +504,24 @@ void affine_analyse(Split *split) {
         analyse_block(split, body);
     } while (split->changed);
     record_accesses(split, body);
+}
+
+static bool indexes_tensor(const Split *split, int axis) {
+    for (int i = 0; i < split->accesses.count; i++) {
+        const IrOp *op = split->accesses.items[i].op;
+        for (int k = 0; k < op->operands.items[0]->type->rank; k++)
+            if (split->depends[op->operands.items[1 + k]->id] & 1u << axis)
+                return true;
+    }
+    return false;
+}
+
+bool loops_settle(Split *split) {
+    int known = split->leaf_loops.count;
+    for (int axis = FIRST_LOOP; axis < MAX_AXES && split->axes[axis].loop; axis++) {
+        LoopForm form = {split->axes[axis].step, split->axes[axis].extent};
+        if (!indexes_tensor(split, axis))
+            vec_push(split->context->arena, &split->leaf_loops, form);
+    }
+    return split->leaf_loops.count > known;
 }

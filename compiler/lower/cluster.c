@@ -3,8 +3,8 @@
  *
  * Why an accepted kernel computes the same in both readings: along a split axis every offset is ctx.block * S + e, or the loop's variable + e, with
  * 0 <= e < S, so with the own offset counting from the super-tile's start instead of the tensor's, it names the same element relative to the
- * super-tile's origin; no access reaches past its own super-tile, every tensor that follows the axis is cut at the same places, and values cannot tell
- * the difference (cluster_value.c). Along an axis that is not split a unit of work has all CTAs and the whole tensor. A cluster loop's chunks run in
+ * super-tile's origin; no access reaches past its own super-tile, every tensor that follows the axis is cut at the same places (one that ends
+ * earlier has zeros there, in both readings), and values cannot tell the difference (cluster_value.c). Along an axis that is not split a unit of work has all CTAs and the whole tensor. A cluster loop's chunks run in
  * ascending order, each a whole number of turns of the loop, and what the loop carries waits between them where nobody else touches it. */
 #include "compiler/lower/split.h"
 
@@ -18,6 +18,17 @@ static const char *param_name(const Split *split, int param) {
 
 static int tensor_rank(const Split *split, const Access *access) {
     return param_type(split, access->param)->rank;
+}
+
+static const Dim *declared_at(const Split *split, int at) {
+    return param_type(split, at / PHB_MAX_RANK)->dims[at % PHB_MAX_RANK];
+}
+
+static bool is_stored(const Split *split, int param) {
+    for (int i = 0; i < split->accesses.count; i++)
+        if (split->accesses.items[i].param == param && is_store(split->accesses.items[i].op))
+            return true;
+    return false;
 }
 
 /* ---- refusals of single accesses ---- */
@@ -82,16 +93,23 @@ static void refuse_step(Split *split, const Access *access, int k) {
     refuse(split, &refusal);
 }
 
+/* Loops may have one variable's name. */
+static const char *followed_text(Split *split, int axis) {
+    if (axis < FIRST_LOOP)
+        return split_text(split, "'%s'", block_names[axis]);
+    return split_text(split, "'%s' of the loop to '%s'", axis_text(split, axis), split_dim_text(split, split->axes[axis].extent));
+}
+
 /* The tensor axis follows another ctx.block axis, or none, elsewhere. */
 static void refuse_disagreement(Split *split, const Access *access, int k, const Access *other) {
     const AxisAccess *here = &access->axes[k], *there = &other->axes[k];
     const char *name = param_name(split, access->param);
-    const char *follows = here->kind == ACCESS_WHOLE ? "nothing that is split" : split_text(split, "'%s'", axis_text(split, here->axis));
+    const char *follows = here->kind == ACCESS_WHOLE ? "nothing that is split" : followed_text(split, here->axis);
     Refusal refusal = {
         .at = access->op->span,
         .rule = split_text(split, "'%s' is accessed at two super-tile coordinates in one unit of work", name),
         .other = other->op->span,
-        .other_text = split_text(split, "axis %d follows '%s' here, and %s there", k, axis_text(split, there->axis), follows),
+        .other_text = split_text(split, "axis %d follows %s here, and %s there", k, followed_text(split, there->axis), follows),
         .node = split_text(split, "both accesses read and write the one tensor '%s'", name),
         .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, %s", name, k, super_text(split, there->axis)),
         .edit = is_store(access->op) || is_store(other->op)
@@ -101,21 +119,43 @@ static void refuse_disagreement(Split *split, const Access *access, int k, const
     refuse(split, &refusal);
 }
 
+/* A halo as an attribute says it: `width` on one axis, what is declared on the others. */
+static const char *halo_text(Split *split, int at, const Dim *width) {
+    int rank = param_type(split, at / PHB_MAX_RANK)->rank, first = at - at % PHB_MAX_RANK;
+    const char *text = rank > 1 ? "[" : "";
+    for (int k = 0; k < rank; k++) {
+        const Dim *declared = first + k == at ? width : split->halo[first + k];
+        text = split_text(split, "%s%s%s", text, k ? ", " : "", declared ? split_dim_text(split, declared) : "0");
+    }
+    return rank > 1 ? split_text(split, "%s]", text) : text;
+}
+
+/* How far the axis is longer than what is cut; NULL on overflow. */
+static const Dim *excess(Split *split, int at) {
+    return dim_op(split->context->dims, PHB_EXPR_SUB, declared_at(split, at), split->axes[split->follows[at]].extent);
+}
+
 static void refuse_extents(Split *split, int axis, int at) {
     const Access *here = split->axis_access[at];
     const IrOp *loop = split->axes[axis].loop;
     int first = next_on_axis(split, axis, 0);
+    while (!loop && declared_at(split, first) != split->axes[axis].extent)
+        first = next_on_axis(split, axis, first + 1);
     const char *name = param_name(split, here->param), *expected = split_dim_text(split, split->axes[axis].extent);
+    const Dim *longer = is_stored(split, here->param) ? NULL : excess(split, at);
+    bool fits_a_halo = longer && form_not_negative(split, longer);
     Refusal refusal = {
         .at = here->op->span,
         .rule = split_text(split, "'%s' splits axis %d of '%s', of extent '%s', and an axis of extent '%s'", axis_text(split, axis),
-            at % PHB_MAX_RANK, name, split_dim_text(split, param_type(split, here->param)->dims[at % PHB_MAX_RANK]), expected),
+            at % PHB_MAX_RANK, name, split_dim_text(split, declared_at(split, at)), expected),
         .other = loop ? loop->span : split->axis_access[first]->op->span,
         .other_text = loop ? split_text(split, "the loop runs to '%s'", expected)
                            : split_text(split, "axis %d of '%s' is split here", first % PHB_MAX_RANK, param_name(split, first / PHB_MAX_RANK)),
         .node = "a slice beyond the shorter one's edge reads 0 and stores nothing",
-        .cluster = "all tensors along one axis are cut into the same super-tiles",
-        .edit = split_text(split, "declare the axis of '%s' with the extent '%s'", name, expected),
+        .cluster =
+            split_text(split, "all tensors along one axis are cut into the same super-tiles, and nobody would hold what '%s' has beyond them", name),
+        .edit = fits_a_halo ? split_text(split, "declare '@halo(%s = %s)'", name, halo_text(split, at, longer))
+                            : split_text(split, "declare the axis of '%s' with the extent '%s'", name, expected),
     };
     refuse(split, &refusal);
 }
@@ -179,16 +219,28 @@ static void check_agreement(Split *split) {
     }
 }
 
+/* What the grid counts is what is stored; a loop says itself how far it runs. */
+static void find_extents(Split *split) {
+    for (int stored = 1; stored >= 0; stored--)
+        for (int at = 0; at < split->kernel->signature.params.count * PHB_MAX_RANK; at++) {
+            SplitAxis *axis = split->follows[at] < 0 ? NULL : &split->axes[split->follows[at]];
+            if (axis && axis->split && !axis->extent && (is_stored(split, at / PHB_MAX_RANK) || !stored))
+                axis->extent = declared_at(split, at);
+        }
+}
+
+/* What is only read may end before the grid or the loop does, since reads beyond give 0 in both readings, and after it where its halo holds the rest.
+ */
 static void check_extents(Split *split) {
+    DimPool *dims = split->context->dims;
+    find_extents(split);
     for (int at = 0; at < split->kernel->signature.params.count * PHB_MAX_RANK; at++) {
         int follows = split->follows[at];
-        SplitAxis *axis = follows < 0 ? NULL : &split->axes[follows];
-        if (!axis || !axis->split)
+        if (follows < 0 || !split->axes[follows].split || excess(split, at) == dim_int(dims, 0))
             continue;
-        const Dim *extent = param_type(split, at / PHB_MAX_RANK)->dims[at % PHB_MAX_RANK];
-        if (!axis->extent)
-            axis->extent = extent;
-        else if (extent != axis->extent)
+        const Dim *longer = excess(split, at), *halo = split_halo(split, at);
+        const Dim *rest = longer ? dim_op(dims, PHB_EXPR_SUB, halo ? halo : dim_int(dims, 0), longer) : NULL;
+        if (is_stored(split, at / PHB_MAX_RANK) || !rest || !form_not_negative(split, rest))
             refuse_extents(split, follows, at);
     }
 }
@@ -236,6 +288,9 @@ static bool check_cluster(Split *split) {
     check_loops(split);
     if (diag_error_count(diag) > errors)
         return false;
+    if (loops_settle(split))
+        affine_analyse(split);
+    check_thread_code(split);
     find_steps(split);
     map_axes(split);
     check_agreement(split);
@@ -245,7 +300,6 @@ static bool check_cluster(Split *split) {
     check_halos(split);
     check_search_dims(split);
     check_outputs(split);
-    check_chunks(split);
     if (diag_error_count(diag) > errors)
         return false;
     check_grid(split);

@@ -128,7 +128,8 @@ static void check_split_grid(Split *split, int axis) {
         return;
     }
     int at = next_on_axis(split, axis, 0);
-    while (split_halo(split, at)) /* outputs follow every grid axis, and have none */
+    /* outputs follow every grid axis, and have neither halo nor another extent */
+    while (split_halo(split, at) || param_type(split, at / PHB_MAX_RANK)->dims[at % PHB_MAX_RANK] != extent)
         at = next_on_axis(split, axis, at + 1);
     GridAxis grid = {.stated = split->kernel->signature.grid[axis].stated};
     const Dim *leaf_extent = dim_extent(context->dims, param_name(split, at / PHB_MAX_RANK), at % PHB_MAX_RANK);
@@ -232,7 +233,7 @@ void check_search_dims(Split *split) {
             check_search_dim(split, dim);
         else if (dim->cluster.count > 0)
             diag_remark(split->context->diag, dim->cluster_span,
-                "'%s' under @cluster splits no axis: no slice is 'ctx.block.a * %s :+ %s', and no loop 'range(0, a dim, %s)'", dim->name, dim->name,
-                dim->name, dim->name);
+                "'%s' under @cluster splits no axis: no slice is 'ctx.block.a * %s :+ %s', and no loop 'range(0, a dim, %s)' indexes a tensor",
+                dim->name, dim->name, dim->name, dim->name);
     }
 }

@@ -335,10 +335,9 @@ static void run_straight(Leaf *leaf, const Part *part, const SavedList *saved) {
         store_home(leaf, saved->items[i].home, bring(leaf, saved->items[i].value), leaf->kernel->signature.span);
 }
 
-/* The extent of the chunk at hand: of a tensor along the loop, which need not be one that this stage touches, or the dim's. */
+/* The extent of the chunk at hand: of a tensor along the loop, which need not be one that this stage touches. */
 static IrValue *chunk_extent(Leaf *leaf, Span span) {
-    int at = next_on_axis(leaf->split, leaf->axis, 0);
-    return dim_value(leaf, span, at >= 0 ? owned_extent(leaf->split, at) : leaf->split->axes[leaf->axis].extent);
+    return dim_value(leaf, span, owned_extent(leaf->split, next_on_axis(leaf->split, leaf->axis, 0)));
 }
 
 static void run_loop(Leaf *leaf, const Part *part) {

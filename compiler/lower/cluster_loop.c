@@ -1,4 +1,4 @@
-/* Cluster loops, LANGUAGE.md 9: where they may stand, what their bounds say, and which chunks may be stored. */
+/* Cluster loops, LANGUAGE.md 9: where they may stand, and what their bounds say. */
 #include "compiler/lower/split.h"
 
 /* ---- bounds ---- */
@@ -185,65 +185,11 @@ static void refuse_thread_code(Split *split, const IrOp *loop, Span at) {
 
 void check_loops(Split *split) {
     check_places(split, split->kernel->body);
+}
+
+void check_thread_code(Split *split) {
     if (split->axes[FIRST_LOOP].loop && ir_has_thread_code(split->kernel)) {
         const IrOp *op = find_thread_code(split->kernel->body);
         refuse_thread_code(split, split->axes[FIRST_LOOP].loop, op ? op->span : split->kernel->signature.cluster_dims_span);
-    }
-}
-
-/* ---- chunks that are stored ---- */
-
-static void refuse_chunk(Split *split, const Access *here, const Access *store) {
-    const char *name = split->kernel->signature.params.items[store->param].name;
-    Refusal refusal = {
-        .at = here->op->span,
-        .rule = split_text(split, "'%s' is stored chunk by chunk in one cluster loop and accessed in another", name),
-        .other = store->op->span,
-        .other_text = "it is stored here",
-        .node = split_text(split, "a later loop finds in '%s' what an earlier one stored", name),
-        .cluster = split_text(split, "the chunks of '%s' have left the node by then, and its file holds what was there before the job", name),
-        .edit = split_text(split, "compute the value again, or store it to '%s' in one loop alone", name),
-    };
-    refuse(split, &refusal);
-}
-
-/* Without a tensor along it, a loop's chunks have the extent of a dim that stands for nothing else. */
-static void check_followed(Split *split) {
-    for (int axis = FIRST_LOOP; axis < MAX_AXES && split->axes[axis].loop; axis++) {
-        const SplitAxis *loop = &split->axes[axis];
-        int named;
-        if (next_on_axis(split, axis, 0) >= 0 ||
-            (loop->extent->kind == PHB_EXPR_DIM && split_dim_in(split, loop->extent, &named) && named == axis))
-            continue;
-        Refusal refusal = {
-            .at = loop->loop->span,
-            .rule = "a cluster loop indexes no tensor, and its bound is no dim of its own",
-            .other = signature_search(&split->kernel->signature, loop->step->name)->cluster_span,
-            .other_text = split_text(split, "it is a cluster loop because its step '%s' stands under @cluster", loop->step->name),
-            .node = split_text(split, "the loop runs to '%s'", split_dim_text(split, loop->extent)),
-            .cluster = "each chunk runs to its own extent, and nothing says what that is",
-            .edit = "step the loop by a search dim that is not under @cluster",
-        };
-        refuse(split, &refusal);
-    }
-}
-
-void check_chunks(Split *split) {
-    check_followed(split);
-    for (int i = 0; i < split->accesses.count; i++) {
-        const Access *store = &split->accesses.items[i];
-        bool is_chunk = false;
-        for (int k = 0; k < split->kernel->signature.params.items[store->param].type->rank; k++)
-            is_chunk |= split->follows[store->param * PHB_MAX_RANK + k] >= FIRST_LOOP;
-        if (!is_chunk || !is_store(store->op))
-            continue;
-        for (int j = 0; j < split->accesses.count; j++) {
-            const Access *other = &split->accesses.items[j];
-            bool is_first = !is_store(other->op) || j > i;
-            if (other->param == store->param && is_first && loop_around(split, other->op) != loop_around(split, store->op)) {
-                refuse_chunk(split, j > i ? other : store, j > i ? store : other);
-                return;
-            }
-        }
     }
 }

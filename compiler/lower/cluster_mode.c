@@ -47,10 +47,12 @@ static bool is_dim_name(const Split *split, const char *name) {
 static bool loop_runs(Split *split, const IrOp *loop) {
     DimPool *dims = split->context->dims;
     const Dim *start = form_of(split, loop->operands.items[0]), *end = form_declared(split, form_of(split, loop->operands.items[1]));
-    int64_t step, number;
+    const Dim *step = form_of(split, loop->operands.items[2]);
+    int64_t number;
     if (is_cluster_loop(split, loop))
         return true;
-    if (start != dim_int(dims, 0) || !dim_is_int(form_of(split, loop->operands.items[2]), &step) || step <= 0)
+    bool is_positive = dim_is_int(step, &number) ? number > 0 : step->kind == PHB_EXPR_DIM && is_dim_name(split, step->name);
+    if (start != dim_int(dims, 0) || !is_positive)
         return false;
     return dim_is_int(end, &number) ? number > 0 : end->kind == PHB_EXPR_DIM && is_dim_name(split, end->name);
 }

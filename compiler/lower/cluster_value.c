@@ -60,9 +60,6 @@ const Dim *split_dim_in(Split *split, const Dim *form, int *axis) {
     for (*axis = 0; *axis < MAX_AXES; ++*axis) {
         if (!split->axes[*axis].split)
             continue;
-        const Dim *bound = *axis >= FIRST_LOOP && next_on_axis(split, *axis, 0) < 0 ? split->axes[*axis].extent : NULL;
-        if (bound && bound->kind == PHB_EXPR_DIM && dim_mentions(form, bound->name))
-            return bound; /* a loop without a tensor along it: the dim is the chunk's extent */
         for (int at = next_on_axis(split, *axis, 0); at >= 0; at = next_on_axis(split, *axis, at + 1)) {
             const Dim *declared = declared_at(split, at);
             if (declared->kind == PHB_EXPR_DIM && dim_mentions(form, declared->name))
@@ -159,6 +156,8 @@ static int edge_of_difference(Split *split, const Dim *difference, int axis) {
     const Dim *own = own_form(split, axis);
     const Dim *rest = own ? dim_op(dims, PHB_EXPR_SUB, difference, own) : NULL;
     for (int at = rest ? next_on_axis(split, axis, 0) : -1; at >= 0; at = next_on_axis(split, axis, at + 1)) {
+        if (split->axes[axis].split && declared_at(split, at) != split->axes[axis].extent)
+            continue; /* the leaf's extent is that of what is cut, and this one's own edge is elsewhere */
         const Dim *edges[2] = {axis_extent(split, at), declared_at(split, at)};
         for (int i = 0; i < 2; i++) {
             const Dim *inside = i == 0 || edges[i]->kind == PHB_EXPR_DIM ? dim_op(dims, PHB_EXPR_ADD, rest, edges[i]) : NULL;
@@ -195,9 +194,18 @@ static Span value_span(const IrValue *value, Span otherwise) {
     return value->def && value->def->span.line ? value->def->span : otherwise;
 }
 
+/* One op may stand for a dim at many places: where it stands in what uses it, or the user. */
+static Span dim_span(const Misuse *misuse) {
+    Span at = value_span(misuse->value, misuse->op->span), user = misuse->op->span;
+    bool is_in_user = at.line == user.line && at.column >= user.column && at.column + at.length <= user.column + user.length;
+    return is_in_user ? at : user;
+}
+
 static const char *position_edit(Split *split, const Misuse *misuse) {
     const Dim *step = split->axes[misuse->axis].step;
     int at = next_on_axis(split, misuse->axis, 0);
+    while (at >= 0 && split->axes[misuse->axis].split && declared_at(split, at) != split->axes[misuse->axis].extent)
+        at = next_on_axis(split, misuse->axis, at + 1);
     if (at < 0)
         return split_text(split, "index a tensor by '%s' and add 'origin' of that axis", axis_text(split, misuse->axis));
     const char *origin = origin_at(split, at)->name, *of_axis = origin + sizeof "origin" - 1;
@@ -230,22 +238,19 @@ static void report_position(Split *split, const Misuse *misuse) {
 
 static void report_dim(Split *split, const Misuse *misuse) {
     const char *dim = misuse->name->name;
-    const IrOp *loop = split->axes[misuse->axis].loop;
     int at = next_on_axis(split, misuse->axis, 0);
-    while (at >= 0 && declared_at(split, at) != misuse->name)
+    while (declared_at(split, at) != misuse->name)
         at = next_on_axis(split, misuse->axis, at + 1);
-    const char *tensor = at < 0 ? NULL : split->kernel->signature.params.items[at / PHB_MAX_RANK].name;
+    const char *tensor = split->kernel->signature.params.items[at / PHB_MAX_RANK].name;
     int k = at % PHB_MAX_RANK;
     Refusal refusal = {
-        .at = value_span(misuse->value, misuse->op->span),
+        .at = dim_span(misuse),
         .rule = split_text(split, "'%s' names a split axis, so it may only be compared with offsets along that axis", dim),
-        .other = at < 0 ? loop->span : split->axis_access[at]->op->span,
-        .other_text = at < 0 ? split_text(split, "the loop to '%s' runs across super-tiles", dim)
-                             : split_text(split, "axis %d of '%s', of extent '%s', is split here", k, tensor, dim),
+        .other = split->axis_access[at]->op->span,
+        .other_text = split_text(split, "axis %d of '%s', of extent '%s', is split here", k, tensor, dim),
         .node = split_text(split, "'%s' is the extent of the whole axis", dim),
         .cluster = split_text(split, "'%s' is the extent of one super-tile", dim),
-        .edit = at < 0 ? split_text(split, "write 'whole(T, k)' of a tensor that has the extent '%s'", dim)
-                       : split_text(split, "write 'whole(%s, %d)' or 'extent(%s, %d)', whichever is meant", tensor, k, tensor, k),
+        .edit = split_text(split, "write 'whole(%s, %d)' or 'extent(%s, %d)', whichever is meant", tensor, k, tensor, k),
     };
     refuse(split, &refusal);
 }

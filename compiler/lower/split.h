@@ -44,6 +44,11 @@ typedef struct NameRange {
     bool per_element; /* of a tile: it stands for another number in each element */
 } NameRange;
 
+/* Loops with one step and bound are one axis. */
+typedef struct LoopForm {
+    const Dim *step, *extent;
+} LoopForm;
+
 typedef struct Split {
     Context *context;
     IrKernel *kernel;
@@ -59,6 +64,7 @@ typedef struct Split {
     VEC(NameRange) ranges; /* a later one's ends may mention the names before it */
     VEC(Access) accesses;  /* in program order */
     SplitAxis axes[MAX_AXES];
+    VEC(LoopForm) leaf_loops; /* that would be cluster loops, but index no tensor: there is nothing to cut, and they run in the leaf as they are */
     const Access **axis_access; /* by param * PHB_MAX_RANK + axis: the access that made it follow an axis, or NULL */
     int *follows;               /* by the same: the axis that it follows, or -1 */
     const Dim **halo;           /* by the same: the declared width, or NULL */
@@ -87,7 +93,9 @@ bool form_within(Split *split, const Dim *rest, const Dim *step);
 bool form_not_negative(Split *split, const Dim *form);
 /* extent(T, k) and whole(T, k) as the declared extent: what both readings call the whole axis. */
 const Dim *form_declared(Split *split, const Dim *form);
-/* A `for` whose step is a @cluster name, from 0 to a dim. */
+/* Which loops index no tensor: true if there is one that affine_analyse has not left to the leaf yet. */
+bool loops_settle(Split *split);
+/* A `for` whose step is a @cluster name, from 0 to a dim, and that indexes a tensor. */
 bool is_cluster_loop(Split *split, const IrOp *op);
 /* The axis that such a loop is; -1 for other ops, and for loops beyond the most that a kernel may have. */
 int loop_axis(Split *split, const IrOp *op);
@@ -98,9 +106,8 @@ const IrOp *loop_around(Split *split, const IrOp *op);
 
 /* Bounds of loops name whole axes: whole(T, k) for each dim that is the extent of one. */
 void bounds_name_whole_axes(Split *split);
-void check_loops(Split *split);
-/* Chunks of what a loop stores are read by no other stage. */
-void check_chunks(Split *split);
+void check_loops(Split *split); /* before loops_settle: the rule is about the text */
+void check_thread_code(Split *split);
 
 /* ---- cluster_halo.c ---- */
 

@@ -105,28 +105,26 @@ static bool bind_axis(const Problem *problem, const ExprScope *scope, Operand *o
         return error_set(error, "tensor '%s': overflow or division by zero in its extent '%s'", name, axis->extent.text);
     if (operand->whole[k] < 1)
         return error_set(error, "tensor '%s': its extent '%s' is %" PRId64, name, axis->extent.text, operand->whole[k]);
-    operand->size[k] = operand->whole[k];
-    int64_t super, count;
+    operand->size[k] = operand->span[k] = operand->whole[k];
+    int64_t super;
     if (axis->kind == PHB_AXIS_GRID && problem->kernel->grid[axis->index].dim >= 0) {
         operand->axis[k] = axis->index;
         super = problem->super[axis->index];
-        count = problem->supers[axis->index];
+        operand->span[k] = problem->extent[axis->index];
     } else if (axis->kind == PHB_AXIS_LOOP) {
         if (operand->loop >= 0 && operand->loop != axis->index)
             return error_set(error, "tensor '%s': two cluster loops walk it", name);
         operand->axis[k] = CHUNK;
         operand->loop = axis->index;
         super = problem->loop_super[axis->index];
-        count = problem->chunks[axis->index];
+        operand->span[k] = problem->loop_extent[axis->index];
     } else {
         return true;
     }
-    if (ceil_div(operand->whole[k], super) != count)
-        return error_set(error, "tensor '%s': its extent '%s' = %" PRId64 " gives %" PRId64 " super-tiles of %" PRId64 ", but the %s has %" PRId64,
-            name, axis->extent.text, operand->whole[k], ceil_div(operand->whole[k], super), super,
-            axis->kind == PHB_AXIS_GRID ? "grid" : "cluster loop", count);
-    if (super < operand->whole[k])
-        operand->size[k] = super;
+    if (operand->tensor->mode != PHB_READ && operand->whole[k] != operand->span[k])
+        return error_set(error, "tensor '%s': its extent '%s' is %" PRId64 ", but the %s runs to %" PRId64, name, axis->extent.text,
+            operand->whole[k], axis->kind == PHB_AXIS_GRID ? "grid" : "cluster loop", operand->span[k]);
+    operand->size[k] = super < operand->span[k] ? super : operand->span[k];
     return true;
 }
 
@@ -138,8 +136,8 @@ static bool bind_halo(const ExprScope *scope, Operand *operand, int k, Error *er
         return error_set(error, "tensor '%s': overflow or division by zero in its halo '%s'", operand->name, halo->text);
     if (operand->halo[k] < 0)
         return error_set(error, "tensor '%s': its halo '%s' is %" PRId64, operand->name, halo->text, operand->halo[k]);
-    int64_t last = operand->whole[k] - (ceil_div(operand->whole[k], operand->size[k]) - 1) * operand->size[k];
-    if (operand->axis[k] >= 0 && last < operand->whole[k] && operand->halo[k] > last)
+    int64_t last = operand->span[k] - (ceil_div(operand->span[k], operand->size[k]) - 1) * operand->size[k];
+    if (operand->axis[k] >= 0 && last < operand->span[k] && operand->halo[k] > last)
         return error_set(error,
             "tensor '%s': its halo '%s' = %" PRId64 " is wider than the smallest super-tile along axis %d, which is %" PRId64
             "; choose super-tiles that leave a larger last one",
@@ -153,7 +151,7 @@ static void init_operand(Operand *operand, const char *name, int rank, int dtype
     operand->element = dtype_size(dtype);
     operand->loop = -1;
     for (int k = 0; k < PHB_MAX_RANK; k++) {
-        operand->whole[k] = operand->size[k] = 1;
+        operand->whole[k] = operand->span[k] = operand->size[k] = 1;
         operand->axis[k] = -1;
     }
 }

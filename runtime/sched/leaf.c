@@ -160,7 +160,7 @@ static bool bind_shape(const Problem *problem, const PhbVariant *variant, const 
         for (int k = 0; k < PHB_MAX_RANK; k++) {
             int axis = operand->axis[k];
             bool cut = axis >= 0 && (axis != CHUNK || operand->loop == loop);
-            int64_t left = operand->whole[k] - (cut ? at[axis] * operand->size[k] : 0);
+            int64_t left = operand->span[k] - (cut ? at[axis] * operand->size[k] : 0);
             extents[t][k] = cut && operand->size[k] < left ? operand->size[k] : left;
         }
     }

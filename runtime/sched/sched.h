@@ -27,6 +27,7 @@ typedef struct Operand {
     int rank, element;           /* bytes */
     bool load, store;            /* tiles come from the file, go to the file */
     int64_t whole[PHB_MAX_RANK]; /* extents */
+    int64_t span[PHB_MAX_RANK];  /* what its tiles make up without halos: D of the grid axis or loop that cuts it, else the extent */
     int64_t halo[PHB_MAX_RANK];  /* width on both sides of a tile */
     int axis[PHB_MAX_RANK];      /* the coordinate that cuts it, or -1 */
     int64_t size[PHB_MAX_RANK];  /* of a tile without its halo; the last along an axis may be smaller */

@@ -72,7 +72,7 @@ void tile_region(const Problem *problem, const Step *step, int operand, Region *
     const int64_t *state = tiles->tensor == NULL ? step_shape(problem, step)->states[operand - problem->kernel->tensor_count] : NULL;
     for (int k = 0; k < PHB_MAX_RANK; k++) {
         int64_t origin = tiles->axis[k] < 0 ? 0 : step->at[tiles->axis[k]] * tiles->size[k];
-        int64_t left = (state != NULL ? state[k] : tiles->whole[k]) - origin;
+        int64_t left = (state != NULL ? state[k] : tiles->span[k]) - origin;
         bool cut = state == NULL && left > tiles->size[k];
         region->origin[k] = origin - tiles->halo[k];
         region->extent[k] = (cut ? tiles->size[k] : left) + 2 * tiles->halo[k];
@@ -86,7 +86,7 @@ void region_clip(const Operand *operand, Region *region) {
             end = operand->whole[k];
         if (region->origin[k] < 0)
             region->origin[k] = 0;
-        region->extent[k] = end - region->origin[k];
+        region->extent[k] = end > region->origin[k] ? end - region->origin[k] : 0;
     }
 }
 

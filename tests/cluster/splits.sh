@@ -54,10 +54,18 @@ stencil)
 "BY": 8, "BX": 64
 "BY": 136, "BX": 16'
     ;;
+chunks)
+    output=y
+    floats x $((70 * 90)) -3 3
+    tensors="$(tensor x '70, 90'), $(tensor y '70, 90'), $(tensor count '70, 1')"
+    splits='"BR": 16, "BC": 32
+"BR": 64, "BC": 16
+"BR": 24, "BC": 96'
+    ;;
 conv1d)
     output=y
-    floats x 1003 -1 1 && floats w 5 -1 1
-    tensors="$(tensor x 1003), $(tensor w 5), $(tensor y 1003)"
+    floats x 1007 -1 1 && floats w 5 -1 1
+    tensors="$(tensor x 1007), $(tensor w 5), $(tensor y 1003)"
     splits='"BLOCK": 64
 "BLOCK": 96
 "BLOCK": 1024'

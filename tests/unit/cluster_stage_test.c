@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ELEMENTS = 1 << 11, KERNELS = 150, MAX_SIDE = 10 };
+enum { MAX_ELEMENTS = 1 << 11, KERNELS = 150, MAX_SIDE = 10, MAX_CHUNKS = 16 };
 
 static uint64_t random_state;
 
@@ -33,7 +33,8 @@ typedef struct Generator {
     Buffer text;
     bool heads, x, y; /* axes of the grid that are there */
     const char *columns, *inner; /* names of the dims along col and k: dims may have one name, which then stands for more axes than one */
-    char loop;        /* 'K' or 'L': in a cluster loop along it, with the variable k */
+    const char *longer;          /* what is added to the extents of `a` and `e` that are split */
+    char loop;        /* 'K' or 'L': in a cluster loop along it, with the variable k; 'J': in one that indexes no tensor */
     bool stores_chunks;
     int halo; /* of a and e, on the axes that are split */
     int depth, indent;
@@ -88,8 +89,10 @@ static int shift(const Generator *g) {
     return pick(2 * g->halo + 1) - g->halo + (g->halo && pick(60) == 0);
 }
 
-/* The chunk of `a` or `d` that the loop is at, [BM, BK], perhaps masked. */
+/* The chunk of `a`, `f` or `d` that the loop is at, [BM, BK], perhaps masked. */
 static char *chunk(const Generator *g) {
+    if (g->loop == 'K' && !g->x && pick(3) == 0) /* what an earlier loop may have stored */
+        return format_text("f[%srow :+ BM, k :+ BK]", head(g));
     char tensor = g->loop == 'K' ? 'a' : 'd';
     int rows = g->y && tensor == 'a' ? shift(g) : 0, columns = tensor == 'a' ? shift(g) : 0;
     const char *own = pick(60) ? "k" : "2 * k"; /* refused */
@@ -119,6 +122,8 @@ static char *leaf_expression(Generator *g, Shape shape) {
     int variable = find_variable(g, shape, false);
     if (variable >= 0 && pick(2))
         return format_text("v%d", variable);
+    if (g->loop == 'J')
+        return format_text("(k + %d)", pick(3)); /* counts the same in both readings */
     char *part = g->loop ? chunk(g) : NULL, *text;
     switch (shape) {
     case SCALAR:
@@ -252,16 +257,40 @@ static void statement(Generator *g) {
     }
 }
 
+/* What was loaded before the loop is used in it, after the loop has stored to the same place. */
+static void reread(Generator *g, int loaded) {
+    int variable = find_variable(g, TILE, true);
+    if (loaded < 0 || variable < 0)
+        return;
+    line(g, "v%d += v%d * %d", variable, loaded, pick(4));
+    store(g, "c");
+}
+
 static void cluster_loop(Generator *g) {
     char bound[64];
     g->loop = pick(3) ? 'K' : 'L';
     const char *tensor = g->loop == 'K' ? "a" : "d";
-    int kind = pick(4), variable = find_variable(g, (Shape)pick(SHAPES), true);
-    if (kind < 2)
-        snprintf(bound, sizeof bound, "%s(%s, %d)", kind ? "extent" : "whole", tensor, g->heads + 1);
-    else
+    int kind = pick(9), variable = find_variable(g, (Shape)pick(SHAPES), true), loaded = -1;
+    if (kind < 4 && (g->loop == 'L' || !*g->longer))
+        snprintf(bound, sizeof bound, "%s(%s, %d)", kind < 2 ? "extent" : "whole", tensor, g->heads + 1);
+    else if (kind < 7)
         snprintf(bound, sizeof bound, "%s", loop_dim(g));
-    line(g, "for k in range(0, %s, B%c) {", bound, g->loop);
+    else if (kind < 8) /* beyond the end of what is read */
+        snprintf(bound, sizeof bound, "%s + 2", loop_dim(g));
+    else
+        snprintf(bound, sizeof bound, "%d", 1 + pick(9));
+    char step = g->loop;
+    if (kind == 8)
+        g->loop = 'J';
+    if (pick(3) == 0 && g->count < 32) {
+        loaded = g->count++;
+        g->variables[loaded] = (Variable){TILE, false};
+        line(g, "let v%d: tile<i64>[BM, BN] = c[%srow :+ BM, col :+ BN]", loaded, head(g));
+    }
+    line(g, "for k in range(0, %s, B%c) {", bound, step);
+    g->indent++;
+    reread(g, loaded);
+    g->indent--;
     if (variable >= 0 && pick(2)) {
         g->indent++;
         add(g, variable);
@@ -271,7 +300,24 @@ static void cluster_loop(Generator *g) {
         scoped(g, 1 + pick(4));
     }
     g->loop = 0;
-    g->stores_chunks = g->stores_chunks && pick(3) == 0;
+}
+
+/* A sum, through one loop or two, that is stored as it is. */
+static void sum(Generator *g) {
+    line(g, "var sum: tile<i64>[BM, BN] = %d", pick(3));
+    for (int loops = 1 + pick(2); loops > 0; loops--) {
+        line(g, "for k in range(0, %s, BK) {", g->inner);
+        g->loop = 'K';
+        char *value = pick(2) ? chunk(g) : NULL;
+        g->loop = 0;
+        if (value)
+            line(g, "    sum += rowsum(%s)", value);
+        else
+            line(g, "    sum += colsum(b[k :+ BK, col :+ BN])");
+        line(g, "}");
+        free(value);
+    }
+    line(g, "s[%srow :+ BM, col :+ BN] = sum", head(g));
 }
 
 static char *generate(void) {
@@ -279,6 +325,7 @@ static char *generate(void) {
     g.x = g.y && pick(2);
     g.stores_chunks = !g.x;
     g.halo = pick(3) == 0 ? 1 + pick(2) : 0;
+    g.longer = g.halo && pick(2) ? g.halo == 1 || pick(2) ? " + 1" : " + 2" : "";
     const char *h = g.heads ? "H, " : "";
     int bm = 1 + pick(3), bn = 1 + pick(3), bk = 1 + pick(3), bl = 1 + pick(2);
     buffer_printf(&g.text, "@cluster(BK in [%d]", 2 * bk);
@@ -293,10 +340,11 @@ static char *generate(void) {
     buffer_printf(&g.text, ")\n@autotune(BM in [%d], BN in [%d], BK in [%d], BL in [%d], BH in [1])\n", bm, bn, bk, bl);
     if (g.halo)
         buffer_printf(&g.text, "@halo(a = %s%d%s, e = %d)\n", g.heads ? "[0, 2, " : "", g.halo, g.heads ? "]" : "", g.halo);
-    buffer_printf(&g.text, "kernel k(n: i64, a: tensor<i64>[%sM, %s], b: tensor<i64>[%s, %s], d: tensor<i64>[%sM, L], e: tensor<i64>[%sM, %s],\n", h, g.inner,
-        g.inner, g.columns, h, h, g.columns);
-    buffer_printf(&g.text, "    w: tensor<i64>[1, %s], z: tensor<i64>[M], h: tensor<i64>[M, 1], t: tensor<i64>[8], c: tensor<i64>[%sM, %s], c2: tensor<i64>[%sM, %s], f: tensor<i64>[%sM, %s]) {\n",
-        g.columns, h, g.columns, h, g.columns, h, g.inner);
+    buffer_printf(&g.text, "kernel k(n: i64, a: tensor<i64>[%sM%s, %s%s], b: tensor<i64>[%s, %s], d: tensor<i64>[%sM, L], e: tensor<i64>[%sM, %s%s],\n", h,
+        g.y ? g.longer : "", g.inner, g.longer, g.inner, g.columns, h, h, g.columns, g.x ? g.longer : "");
+    buffer_printf(&g.text, "    w: tensor<i64>[1, %s], z: tensor<i64>[M], h: tensor<i64>[M, 1], t: tensor<i64>[8], c: tensor<i64>[%sM, %s], c2: tensor<i64>[%sM, %s], "
+        "s: tensor<i64>[%sM, %s], f: tensor<i64>[%sM, %s]) {\n",
+        g.columns, h, g.columns, h, g.columns, h, g.columns, h, g.inner);
     g.indent = 1;
     line(&g, "let row = %s", g.y ? "ctx.block.y * BM" : "i64(0)");
     line(&g, "let col = %s", g.x ? "ctx.block.x * BN" : "i64(0)");
@@ -311,6 +359,8 @@ static char *generate(void) {
         for (int i = pick(3); i > 0; i--)
             statement(&g);
     }
+    if (pick(3) == 0)
+        sum(&g);
     store(&g, "c");
     if (pick(2))
         store(&g, "c2");
@@ -437,10 +487,17 @@ typedef struct Unit {
     int64_t sizes[3], chunks[PHB_MAX_LOOPS]; /* extents of super-tiles and chunks; 0: not split */
     uint64_t tiles[MACHINE_TENSORS][MAX_ELEMENTS]; /* what is resident, by parameter of a stage */
     bool loaded[MACHINE_TENSORS], stored[MACHINE_TENSORS];
+    bool walked[MACHINE_TENSORS][MAX_CHUNKS]; /* by parameter: a stage has had this chunk, and left it where the unit stores */
 } Unit;
 
 static const char *leaf_dim(const Dim *dim) {
     return dim->kind == PHB_EXPR_DIM ? dim->name : NULL;
+}
+
+static int64_t extent_of(Unit *unit, const ClusterAxis *axis) {
+    const ClusterKernel *split = unit->compiled->split;
+    const ClusterSplit *cut = axis->kind == PHB_AXIS_GRID ? &split->grid[axis->index] : &split->loops.items[axis->index];
+    return machine_dim(&unit->machine, &split->kernel->signature, cut->extent);
 }
 
 /* The region of axis k that the unit owns, in chunk `chunk` of loop `loop`; with its halo. */
@@ -450,24 +507,26 @@ static void bind_axis(Unit *unit, int tensor, int k, int loop, int64_t chunk) {
     View *view = &unit->machine.views[table->param];
     int64_t size = axis->kind == PHB_AXIS_GRID ? unit->sizes[axis->index] : axis->kind == PHB_AXIS_LOOP && axis->index == loop ? unit->chunks[loop] : 0;
     int64_t place = axis->kind == PHB_AXIS_GRID ? unit->machine.super[axis->index] : chunk;
+    int64_t end = axis->kind == PHB_AXIS_WHOLE ? view->whole[k] : extent_of(unit, axis);
     view->origin[k] = size * place;
-    view->extent[k] = size && view->whole[k] - view->origin[k] > size ? size : view->whole[k] - view->origin[k];
+    view->extent[k] = size && end - view->origin[k] > size ? size : end - view->origin[k];
     int64_t halo = axis->halo ? machine_dim(&unit->machine, &unit->compiled->split->kernel->signature, axis->halo) : 0;
     view->origin[k] -= halo;
     view->extent[k] += 2 * halo;
-    const char *name = leaf_dim(param_type(unit->compiled->split->kernel, table->param)->dims[k]);
-    for (int i = 0; name && i < 5; i++)
-        if (axis->kind != PHB_AXIS_WHOLE && strcmp(name, dim_names[i]) == 0)
-            unit->machine.dims[i] = 12345; /* a name may stand for more axes than one */
 }
 
-/* A dim that no split axis has for its extent is the chunk's. */
-static void bind_loop(Unit *unit, int loop, int64_t chunk) {
-    const char *name = leaf_dim(unit->compiled->split->loops.items[loop].extent);
-    for (int i = 0; name && i < 5; i++) {
-        int64_t rest = unit->problem->dims[i] - chunk * unit->chunks[loop];
-        if (strcmp(name, dim_names[i]) == 0 && unit->machine.dims[i] == unit->problem->dims[i])
-            unit->machine.dims[i] = rest < unit->chunks[loop] ? rest : unit->chunks[loop];
+/* A name may stand for more axes than one, so no leaf may ask for the extent of a split one by it. */
+static void spoil_dims(Unit *unit) {
+    const ClusterKernel *split = unit->compiled->split;
+    for (int t = 0; t < split->tensors.count; t++) {
+        const ClusterTensor *table = &split->tensors.items[t];
+        const Type *type = param_type(split->kernel, table->param);
+        for (int k = 0; k < type->rank; k++) {
+            const char *name = leaf_dim(type->dims[k]);
+            for (int i = 0; name && i < 5; i++)
+                if (table->axes[k].kind != PHB_AXIS_WHOLE && strcmp(name, dim_names[i]) == 0)
+                    unit->machine.dims[i] = 12345;
+        }
     }
 }
 
@@ -514,18 +573,20 @@ static void run_stage(Unit *unit, int stage, int64_t chunk) {
         int param = split->tensors.items[i].param, rank = param_type(split->kernel, param)->rank;
         for (int k = 0; k < rank; k++)
             bind_axis(unit, i, k, table->loop, chunk);
-        bool fresh = follows_loop(&split->tensors.items[i], rank) || !unit->loaded[param];
+        bool is_walked = follows_loop(&split->tensors.items[i], rank);
         m->views[param].data = table->modes[i] == PHB_UNUSED ? NULL : unit->tiles[param];
-        if (table->modes[i] == PHB_UNUSED || !fresh)
+        if (table->modes[i] == PHB_UNUSED || (!is_walked && unit->loaded[param]))
             continue;
         unit->loaded[param] = true;
-        if (table->modes[i] == PHB_WRITE)
+        if (is_walked && unit->walked[param][chunk])
+            move_tile(unit, param, unit->problem->cluster[param], false);
+        else if (table->modes[i] == PHB_WRITE)
             poison(unit->tiles[param], machine_count(&m->views[param], rank));
         else
             move_tile(unit, param, unit->problem->before[param], false);
+        unit->walked[param][chunk] |= is_walked;
     }
-    if (table->loop >= 0)
-        bind_loop(unit, table->loop, chunk);
+    spoil_dims(unit);
     for (int i = 0; i < split->states.count; i++) {
         View *view = &m->views[split->kernel->signature.params.count + i];
         const Type *type = split->states.items[i].type;
@@ -556,6 +617,7 @@ static void run_unit(Unit *unit) {
     const ClusterKernel *split = unit->compiled->split;
     memset(unit->loaded, 0, sizeof unit->loaded);
     memset(unit->stored, 0, sizeof unit->stored);
+    memset(unit->walked, 0, sizeof unit->walked);
     for (int i = 0; i < split->states.count; i++)
         poison(unit->tiles[split->kernel->signature.params.count + i], MAX_ELEMENTS);
     for (int i = 0; i < split->stages.count; i++) {

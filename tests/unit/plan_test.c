@@ -183,7 +183,7 @@ START_TEST(tensors_must_agree_with_the_grid) {
     for (int k = 0; k < job->tensors[3].rank; k++)
         if (job->tensors[3].axes[k].kind == PHB_AXIS_GRID && job->tensors[3].axes[k].index == 0)
             job->tensors[3].axes[k].extent = (PhbExpr){thirteen_nodes, 1, "13"};
-    check_refused(job, LEAF_MODEL, "tensor 'out': its extent '13' = 13 gives 4 super-tiles of 4, but the grid has 3");
+    check_refused(job, LEAF_MODEL, "tensor 'out': its extent '13' is 13, but the grid runs to 10");
     random_job_free(job);
 }
 END_TEST
