@@ -18,7 +18,7 @@ if [ -z "$check" ]; then
     # A run that was stopped may have left a fault in an object.
     grep '^compiler/' "$source/tests/differential/faults.txt" | while read -r file; do touch "$work/source/$file"; done
     cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release >"$work/log"
-    cmake --build "$work/build" --target phobosc >>"$work/log"
+    cmake --build "$work/build" -j2 --target phobosc >>"$work/log"
     printf '| fault | seed | found | kernel | lines of the smallest |\n|---|---|---|---|---|\n'
 fi
 
@@ -32,7 +32,7 @@ faulty() {
 hunt() {
     cp "$work/source/$file" "$work/sound"
     faulty "$work/sound" >"$work/source/$file"
-    cmake --build "$work/build" --target phobosc >>"$work/log" 2>&1
+    cmake --build "$work/build" -j2 --target phobosc >>"$work/log" 2>&1
     if "$differential" "$work/build/bin/phobosc" "$work/run" --count="$kernels" --chunk=10 --seed="$planted" --shrinks="$shrinks" --stop --quick >"$work/found" 2>&1; then
         echo "| $name | $planted | MISSED | | |"
         missed=$((missed + 1))

@@ -151,7 +151,9 @@ static void last_store(Generator *g, int number) {
     const Output *output = &g->outputs[number];
     const char *target = text(g, "%s[%s]", output->name, own_subscripts(g, false, &shape));
     const char *used = use_names(g, number), *op = dtype_is_float(output->type) ? "+" : "^";
-    if (used && chance(g, 30))
+    if (used && chance(g, 40)) /* over what was stored before, so that it shows, too */
+        line(g, "%s = %s %s (%s)", target, dtype_is_float(output->type) ? clamped(g, output->type, target) : target, op, used);
+    else if (used && chance(g, 30))
         line(g, "%s = %s", target, used);
     else if (used)
         line(g, "%s = %s %s (%s)", target, tame_expression(g, output->type, shape), op, used);
