@@ -86,6 +86,37 @@ LLVMValueRef emit_max(Emitter *e, LLVMValueRef a, LLVMValueRef b) {
     return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, LLVMIntSGT, a, b, ""), a, b, "");
 }
 
+/* Vectors have no division of integers but by constants. That of floats, rounded towards zero, is exact where its significand has more bits than
+ * quotients and divisors: nothing between two quotients is so close to the upper one that it rounds to it. */
+static LLVMValueRef divide_as_floats(Emitter *e, bool is_signed, LLVMValueRef a, LLVMValueRef b) {
+    LLVMBuilderRef builder = e->builder;
+    LLVMTypeRef type = LLVMTypeOf(a), real = LLVMGetIntTypeWidth(type) <= 16 ? e->f32 : e->f64;
+    if (!is_signed) {
+        LLVMValueRef x = LLVMBuildUIToFP(builder, a, real, ""), y = LLVMBuildUIToFP(builder, b, real, "");
+        return LLVMBuildFPToUI(builder, LLVMBuildFDiv(builder, x, y, ""), type, "");
+    }
+    LLVMValueRef x = LLVMBuildSIToFP(builder, a, real, ""), y = LLVMBuildSIToFP(builder, b, real, "");
+    return LLVMBuildFPToSI(builder, LLVMBuildFDiv(builder, x, y, ""), type, "");
+}
+
+static bool divides_as_floats(const Emitter *e, LLVMValueRef divisor) {
+    return e->level->vector_bytes > 16 && LLVMGetIntTypeWidth(LLVMTypeOf(divisor)) <= 32 && !LLVMIsConstant(divisor);
+}
+
+static LLVMValueRef divide(Emitter *e, bool is_signed, LLVMValueRef a, LLVMValueRef divisor) {
+    if (divides_as_floats(e, divisor))
+        return divide_as_floats(e, is_signed, a, divisor);
+    return is_signed ? LLVMBuildSDiv(e->builder, a, divisor, "") : LLVMBuildUDiv(e->builder, a, divisor, "");
+}
+
+static LLVMValueRef remainder_of(Emitter *e, bool is_signed, LLVMValueRef a, LLVMValueRef divisor) {
+    if (divides_as_floats(e, divisor)) {
+        LLVMValueRef whole = LLVMBuildMul(e->builder, divide_as_floats(e, is_signed, a, divisor), divisor, "");
+        return LLVMBuildSub(e->builder, a, whole, "");
+    }
+    return is_signed ? LLVMBuildSRem(e->builder, a, divisor, "") : LLVMBuildURem(e->builder, a, divisor, "");
+}
+
 /* x/0 is 0 and x%0 is x; least/-1 wraps to least and least%-1 is 0. The divisor is replaced where the machine would trap. */
 static LLVMValueRef emit_int_division(Emitter *e, bool remainder, bool is_signed, LLVMValueRef a, LLVMValueRef b) {
     LLVMBuilderRef builder = e->builder;
@@ -95,12 +126,9 @@ static LLVMValueRef emit_int_division(Emitter *e, bool remainder, bool is_signed
     LLVMValueRef by_minus_one = LLVMBuildICmp(builder, LLVMIntEQ, b, LLVMConstAllOnes(type), "");
     LLVMValueRef unsafe = is_signed ? LLVMBuildOr(builder, by_zero, by_minus_one, "") : by_zero;
     LLVMValueRef divisor = LLVMBuildSelect(builder, unsafe, LLVMConstInt(type, 1, false), b, "");
-    LLVMValueRef result;
-    if (remainder) {
-        result = is_signed ? LLVMBuildSRem(builder, a, divisor, "") : LLVMBuildURem(builder, a, divisor, "");
-        return LLVMBuildSelect(builder, by_zero, a, result, ""); /* x % -1 is x % 1 */
-    }
-    result = is_signed ? LLVMBuildSDiv(builder, a, divisor, "") : LLVMBuildUDiv(builder, a, divisor, "");
+    if (remainder)
+        return LLVMBuildSelect(builder, by_zero, a, remainder_of(e, is_signed, a, divisor), ""); /* x % -1 is x % 1 */
+    LLVMValueRef result = divide(e, is_signed, a, divisor);
     if (is_signed)
         result = LLVMBuildSelect(builder, by_minus_one, LLVMBuildNeg(builder, a, ""), result, "");
     return LLVMBuildSelect(builder, by_zero, zero, result, "");
