@@ -117,7 +117,24 @@ static bool is_owned(const Walk *w, const Type *type) {
     return true;
 }
 
-/* Every thread touches the elements that it has touched before. */
+/* Whether turns of the loop that are not the same reach different elements: an offset steps by at least the slice's extent. */
+static bool steps_over(const IrOp *op, const IrOp *loop) {
+    if (loop->kind != OP_FOR || loop->operands.items[2]->def == NULL || loop->operands.items[2]->def->kind != OP_CONST)
+        return false;
+    bool found = false;
+    const IrValue *index = loop->regions.items[0]->args.items[0];
+    for (int i = 0; !found && i < op->operands.items[0]->type->rank; i++) {
+        const IrValue *offset = op->operands.items[1 + i];
+        int64_t extent = 1;
+        bool is_sum = offset->def && offset->def->kind == OP_ADD;
+        for (int k = 0; is_sum && k < 2; k++)
+            found |= offset->def->operands.items[k] == index && !ir_is_inside(offset->def->operands.items[!k], loop);
+        found &= (!op->extent[i] || dim_is_int(op->extent[i], &extent)) && (int64_t)loop->operands.items[2]->def->bits >= extent;
+    }
+    return found;
+}
+
+/* Every thread touches the elements that it has touched before, or none of them. */
 static bool same_threads(const Walk *w, const Touch *before, const Touch *touch) {
     const IrOp *a = before->op, *b = touch->op;
     bool are_slices = op_info[a->kind].attr == ATTR_SLICE && op_info[b->kind].attr == ATTR_SLICE && !ir_is_atomic(a->kind) &&
@@ -125,6 +142,8 @@ static bool same_threads(const Walk *w, const Touch *before, const Touch *touch)
                       a->kind != OP_BULK_COPY && b->kind != OP_BULK_COPY;
     if (!are_slices || !slice_same(a, b) || access_type(a) != access_type(b) || !is_owned(w, access_type(a)))
         return false;
+    if (before->loop && steps_over(a, before->loop))
+        return true;
     for (int i = 0; before->loop && i < a->operands.items[0]->type->rank; i++)
         if (ir_is_inside(a->operands.items[1 + i], before->loop))
             return false;

@@ -49,6 +49,10 @@ bool layout_assign(Context *context, IrKernel *kernel, bool tensor_cores, const 
 int layout_bulk_mark(Context *context, IrKernel *kernel, const LayoutLimits *limits);
 void layout_bulk(Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits); /* their loops' slices; after layouts are assigned */
 
+/* ---- epilogue.c ---- */
+
+void layout_epilogue(Context *context, IrKernel *kernel, const LayoutLimits *limits); /* what becomes of marked products' sums, a few rows at a time */
+
 /* ---- bulk_map.c: slots of bulk rings, tensor maps ---- */
 
 enum { BULK_ALIGN = 1024 }; /* of a slot, bytes: the widest swizzle repeats after so many */

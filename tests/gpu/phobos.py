@@ -30,7 +30,7 @@ def tensor_map(tensor, row_axis, rows, columns, swizzle):
     rank, u64, u32 = tensor.dim(), ctypes.c_uint64, ctypes.c_uint
     axes = [rank - 1 - k for k in range(rank)]
     size = tensor.element_size()
-    extents = (u64 * rank)(*[tensor.shape[axis] for axis in axes])
+    extents = (u64 * rank)(*[max(tensor.shape[axis], 1) for axis in axes])
     strides = (u64 * rank)(*[tensor.stride(axis) * size for axis in axes[1:]], 0)
     box = (u32 * rank)(*[columns if k == 0 else rows if axis == row_axis else 1 for k, axis in enumerate(axes)])
     room = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGN)

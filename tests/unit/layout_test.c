@@ -296,28 +296,41 @@ END_TEST
 
 /* ---- contractions by bulk copies ---- */
 
-/* The loop of a product, [rows, k] by [k, columns], with what stands before its end and after it. */
+/* The loop of a product, [rows, k] by [k, columns], with what stands in it after the product, and between it and the store of its sums. */
 typedef struct Contraction {
     int rows, k, columns;
-    const char *launch, *start, *inside, *after;
-    bool is_bulk;
+    const char *launch, *inside, *after;
+    bool is_bulk, by_rows; /* the sums go through shared memory */
     int threads;
 } Contraction;
 
 static const Contraction contractions[] = {
-    {128, 64, 256, "", "%3", "", "", true, 256},
-    {128, 64, 128, "", "%3", "", "", true, 256},
-    {64, 32, 128, "", "%3", "", "", true, 128},
-    {64, 128, 16, "", "%3", "", "", true, 128},
-    {256, 16, 128, "", "%3", "", "", true, 256},
-    {128, 64, 256, "launch 256, 0, 0\n", "%3", "", "", true, 256},
-    {128, 64, 256, "launch 128, 0, 0\n", "%3", "", "", false, 128}, /* more registers than a thread has */
-    {32, 64, 128, "", "%3", "", "", false, 128},                    /* less than 64 rows */
-    {256, 64, 256, "", "%3", "", "", false, 256},                   /* more registers than a thread has */
-    {128, 8, 128, "", "%3", "", "", false, 256},                    /* less than one step */
-    {128, 64, 128, "", "%3", "%10 = exp %9 : tile<f32>[128, 128]\nstore %c[%i :+ 128, %i :+ 128] = %10\n", "", false, 128}, /* each turn's sum is seen */
-    {128, 64, 128, "", "%3", "store %d[%i :+ 128, %i :+ 64] = %7\n", "", false, 128},                                 /* a factor, too */
-    {128, 64, 128, "", "%3", "%10 = const 0.5 : f16\nstore once %a[%i, %i] = %10\n", "", false, 128},                 /* what is copied is stored */
+    {128, 64, 256, "", "", "", true, true, 256},
+    {128, 64, 128, "", "", "", true, true, 256},
+    {64, 32, 128, "", "", "", true, true, 128},
+    {64, 128, 16, "", "", "", true, true, 128},
+    {256, 16, 128, "", "", "", true, true, 256},
+    {128, 64, 256, "launch 256, 0, 0\n", "", "", true, true, 256},
+    {128, 64, 256, "launch 128, 0, 0\n", "", "", false, false, 128}, /* more registers than a thread has */
+    {32, 64, 128, "", "", "", false, false, 128},                    /* less than 64 rows */
+    {256, 64, 256, "", "", "", false, false, 256},                   /* more registers than a thread has */
+    {128, 8, 128, "", "", "", false, false, 256},                    /* less than one step */
+    {128, 64, 128, "", "%10 = exp %9 : tile<f32>[128, 128]\nstore %c[%i :+ 128, %i :+ 128] = %10\n", "", false, false, 128}, /* each turn's sum is seen */
+    {128, 64, 128, "", "store %d[%i :+ 128, %i :+ 64] = %7\n", "", false, false, 128},                                 /* a factor, too */
+    {128, 64, 128, "", "%10 = const 0.5 : f16\nstore once %a[%i, %i] = %10\n", "", false, false, 128},                 /* what is copied is stored */
+#define SUM "tile<f32>[128, 128]"
+    {128, 64, 128, "", "", "%10 = convert %4 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %10\n", true, true, 256}, /* two tensors */
+    {128, 64, 128, "", "", "store %c[%i :+ 128, %2 :+ 128] = %4\n", true, false, 256}, /* one tensor twice */
+    {128, 64, 128, "", "", "%10 = sum %4, 1 : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
+                           "store %d[%i :+ 128, %i :+ 128] = %12\n", true, false, 256}, /* rows are summed */
+    {128, 64, 128, "", "", "%10 = load %c[%i :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
+                           "store %d[%i :+ 128, %i :+ 128] = %12\n", true, true, 256}, /* what is read is stored, a row at a time */
+    {128, 64, 128, "", "", "%10 = load %c[%2 :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
+                           "store %d[%i :+ 128, %i :+ 128] = %12\n", true, false, 256}, /* another slice of what is stored */
+    {128, 64, 128, "", "", "%10 = load %c[%i :+ 128, %i :+ 1] : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = add %4, %11 : " SUM "\n"
+                           "%13 = convert %12 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %13\n", true, false, 256}, /* the same */
+    {128, 64, 128, "", "", "%10 = load %b[%i :+ 128, %i :+ 1] : tile<f16>[128, 1]\n%11 = broadcast %10 : tile<f16>[128, 128]\n%12 = convert %11 : " SUM "\n"
+                           "%13 = mul %4, %12 : " SUM "\n%14 = convert %13 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %14\n", true, true, 256},
 };
 
 static IrModule *read_contraction(Fixture *f, const Contraction *c) {
@@ -325,10 +338,10 @@ static IrModule *read_contraction(Fixture *f, const Contraction *c) {
     int length = snprintf(text, sizeof text,
         "phobos-ir 1\nfile \"t.phb\"\nkernel k\n%sdim N\nparam a: tensor<f16>[N, N]\nparam b: tensor<f16>[N, N]\nparam c: tensor<f32>[N, N]\n"
         "param d: tensor<f16>[N, N]\nparam i: i64\n{\n%%0 = const 0.0 : f32\n%%1 = const %d : i64\n%%2 = dim N : i64\n"
-        "%%3 = broadcast %%0 : tile<f32>[%d, %d]\n%%4 = for %%i, %%2, %%1, %s : tile<f32>[%d, %d]\ndo %%5: i64, %%6: tile<f32>[%d, %d] {\n"
+        "%%3 = broadcast %%0 : tile<f32>[%d, %d]\n%%4 = for %%i, %%2, %%1, %%3 : tile<f32>[%d, %d]\ndo %%5: i64, %%6: tile<f32>[%d, %d] {\n"
         "%%7 = load %%a[%%i :+ %d, %%5 :+ %d] : tile<f16>[%d, %d]\n%%8 = load %%b[%%5 :+ %d, %%i :+ %d] : tile<f16>[%d, %d]\n"
         "%%9 = dot %%7, %%8, %%6 : tile<f32>[%d, %d]\n%syield %%9\n}\n%sstore %%c[%%i :+ %d, %%i :+ %d] = %%4\nreturn\n}\n",
-        c->launch, c->k, c->rows, c->columns, c->start, c->rows, c->columns, c->rows, c->columns, c->rows, c->k, c->rows, c->k, c->k, c->columns, c->k,
+        c->launch, c->k, c->rows, c->columns, c->rows, c->columns, c->rows, c->columns, c->rows, c->k, c->rows, c->k, c->k, c->columns, c->k,
         c->columns, c->rows, c->columns, c->inside, c->after, c->rows, c->columns);
     fixture_open(f, text, (size_t)length);
     IrModule *module = ir_read(&f->context);
@@ -350,6 +363,7 @@ START_TEST(contractions_by_bulk_copies) {
     ck_assert_int_eq(count_ops(kernel->body, OP_WGMMA), c->is_bulk);
     ck_assert_int_eq(count_ops(kernel->body, OP_WGMMA_WAIT), 2 * c->is_bulk);
     ck_assert_int_eq(layout_bulk_maps(&f.context, kernel).count, 2 * c->is_bulk);
+    ck_assert_int_eq(count_ops(kernel->body, OP_STAGE), c->is_bulk ? c->by_rows : 2);
     ck_assert_int_eq(kernel->threads, c->threads);
     fixture_close(&f);
 }
