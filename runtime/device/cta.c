@@ -40,10 +40,14 @@ static CtaThread *take_oldest(CtaRunner *runner) {
     return thread;
 }
 
-/* NULL: none is ready. */
+/* NULL: none is ready, nor will be. */
 static CtaThread *take_ready(CtaRunner *runner) {
-    if (runner->ready_count == 0)
-        return NULL;
+    bool (*advance)(CtaRunner *) = runner->setup.advance;
+    if (advance != NULL && runner->setup.shuffle && (runner_random(runner) & 7) == 0)
+        advance(runner);
+    while (runner->ready_count == 0)
+        if (advance == NULL || !advance(runner))
+            return NULL;
     Pick pick = runner->pick;
     if (pick == PICK_MIXED)
         pick = (runner_random(runner) & 7) == 0 ? PICK_ANY : PICK_OLDEST;
@@ -132,7 +136,7 @@ static void thread_main(void *context) {
 }
 
 /* Until somebody makes it ready. */
-static void pause_thread(CtaThread *thread, ThreadState state) {
+void cta_pause(CtaThread *thread, ThreadState state) {
     CtaRunner *runner = thread->cta->runner;
     thread->state = state;
     CtaThread *next = take_ready(runner);
@@ -149,7 +153,7 @@ static void continue_later(CtaThread *thread, CtaThread *next) {
 
 /* Those of `count` threads that wait in `state`, all but `last`, which needs not stop: it has just come. Lanes go before other warps, while their
  * stacks are in the nearest cache. */
-static void release(CtaThread *threads, int count, ThreadState state, CtaThread *last) {
+void cta_release(CtaThread *threads, int count, ThreadState state, CtaThread *last) {
     CtaRunner *runner = last->cta->runner;
     if (state == THREAD_IN_WARP && !runner->setup.shuffle) {
         for (int t = count - 1; t >= 0; t--)
@@ -186,7 +190,7 @@ _Noreturn void thread_trap(CtaThread *thread, uint64_t site, const char *format,
 
 /* ---- operations ---- */
 
-static CtaThread *enter(PhbSimtThread *code, const char *op, uint64_t site) {
+CtaThread *cta_enter(PhbSimtThread *code, const char *op, uint64_t site) {
     CtaThread *thread = (CtaThread *)code;
     thread->op = op;
     thread->site = site;
@@ -201,36 +205,42 @@ static void check_same(CtaThread *thread, Meeting *meeting) {
     meeting->arrived++;
 }
 
+bool cta_meet(CtaThread *thread, Meeting *meeting, int count, ThreadState state) {
+    check_same(thread, meeting);
+    if (meeting->arrived < count) {
+        cta_pause(thread, state);
+        return false;
+    }
+    meeting->arrived = 0;
+    return true;
+}
+
+void cta_wake(CtaThread *thread) {
+    make_ready(thread->cta->runner, thread);
+}
+
 void phb_cta_barrier(PhbSimtThread *code, const char *op, uint64_t site) {
-    CtaThread *thread = enter(code, op, site);
+    CtaThread *thread = cta_enter(code, op, site);
     Cta *cta = thread->cta;
     int threads = cta->runner->setup.threads;
-    check_same(thread, &cta->meeting);
-    if (cta->meeting.arrived < threads) {
-        pause_thread(thread, THREAD_IN_BLOCK);
+    if (!cta_meet(thread, &cta->meeting, threads, THREAD_IN_BLOCK))
         return;
-    }
-    cta->meeting.arrived = 0;
     cta->barriers++;
-    release(cta->threads, threads, THREAD_IN_BLOCK, thread);
+    cta_release(cta->threads, threads, THREAD_IN_BLOCK, thread);
 }
 
 const uint64_t *phb_cta_warp(PhbSimtThread *code, const char *op, uint64_t value, uint64_t site) {
-    CtaThread *thread = enter(code, op, site);
+    CtaThread *thread = cta_enter(code, op, site);
     Cta *cta = thread->cta;
     int64_t base = code->thread & ~(int64_t)(WARP_LANES - 1), left = cta->runner->setup.threads - base;
     int lanes = left < WARP_LANES ? (int)left : WARP_LANES;
     CtaWarp *warp = &cta->warps[base / WARP_LANES];
     uint64_t *values = warp->values[warp->turn];
-    check_same(thread, &warp->meeting);
     values[code->thread - base] = value;
-    if (warp->meeting.arrived < lanes) {
-        pause_thread(thread, THREAD_IN_WARP);
-        return values;
+    if (cta_meet(thread, &warp->meeting, lanes, THREAD_IN_WARP)) {
+        warp->turn ^= 1;
+        cta_release(&cta->threads[base], lanes, THREAD_IN_WARP, thread);
     }
-    warp->meeting.arrived = 0;
-    warp->turn ^= 1;
-    release(&cta->threads[base], lanes, THREAD_IN_WARP, thread);
     return values;
 }
 
@@ -256,7 +266,7 @@ static void note_phase(CtaRunner *runner, bool relaxed) {
 }
 
 void phb_cta_arrive(PhbSimtThread *code, int32_t relaxed, const char *op, uint64_t site) {
-    CtaThread *thread = enter(code, op, site);
+    CtaThread *thread = cta_enter(code, op, site);
     CtaRunner *runner = thread->cta->runner;
     if (thread->arrives != thread->waits)
         thread_trap(thread, site, "thread %d of CTA %d arrives again: no cluster_wait answers its %s at %d:%d", (int)code->thread, thread->cta->rank,
@@ -270,16 +280,16 @@ void phb_cta_arrive(PhbSimtThread *code, int32_t relaxed, const char *op, uint64
     if (runner->meeting.arrived == all) {
         runner->meeting.arrived = 0;
         runner->phase++;
-        release(runner->thread, all, THREAD_IN_CLUSTER, thread);
+        cta_release(runner->thread, all, THREAD_IN_CLUSTER, thread);
     }
 }
 
 void phb_cta_wait(PhbSimtThread *code, const char *op, uint64_t site) {
-    CtaThread *thread = enter(code, op, site);
+    CtaThread *thread = cta_enter(code, op, site);
     if (thread->arrives == thread->waits)
         thread_trap(thread, site, "thread %d of CTA %d waits for its cluster without having arrived", (int)code->thread, thread->cta->rank);
     if (thread->cta->runner->phase < thread->arrives)
-        pause_thread(thread, THREAD_IN_CLUSTER);
+        cta_pause(thread, THREAD_IN_CLUSTER);
     thread->waits++;
 }
 

@@ -17,6 +17,8 @@ typedef struct CtaRunner CtaRunner;
 typedef enum ThreadState {
     THREAD_RUNS, /* or is ready to */
     THREAD_IN_WARP,
+    THREAD_IN_GROUP, /* of four warps */
+    THREAD_IN_MBARRIER,
     THREAD_IN_BLOCK,
     THREAD_IN_CLUSTER,
     THREAD_ENDED
@@ -74,8 +76,9 @@ typedef struct CtaSetup {
     bool shuffle;              /* an order of threads drawn from `seed`; else the ascending one */
     uint64_t seed;
     ElectedLane elect;
-    void *context;                   /* the simulator's memory */
-    void (*ends)(CtaThread *thread); /* a thread's code has returned; NULL: nothing is to be done */
+    void *context;                      /* the simulator's memory */
+    void (*ends)(CtaThread *thread);    /* a thread's code has returned; NULL: nothing is to be done */
+    bool (*advance)(CtaRunner *runner); /* does one thing that goes on behind the threads' backs; false: there is none. NULL: there never is */
 } CtaSetup;
 
 typedef enum Pick { PICK_OLDEST, PICK_NEWEST, PICK_ANY, PICK_MIXED } Pick;
@@ -111,6 +114,14 @@ void runner_fini(CtaRunner *runner);
  * runner_shared_step. */
 bool runner_run(CtaRunner *runner, PhbSimtRun *run, const PhbLaunch *launch, int64_t cluster, char *shared, Error *error);
 int64_t runner_shared_step(int64_t shared);
+
+/* What threads wait for, for hooks of the simulator's. `op`: a string that stays. */
+CtaThread *cta_enter(PhbSimtThread *code, const char *op, uint64_t site);
+/* Comes to a meeting of `count` threads. True: as the last one; the others wait in `state` until it releases them. */
+bool cta_meet(CtaThread *thread, Meeting *meeting, int count, ThreadState state);
+void cta_release(CtaThread *threads, int count, ThreadState state, CtaThread *last);
+void cta_pause(CtaThread *thread, ThreadState state); /* until somebody wakes it */
+void cta_wake(CtaThread *thread);
 
 /* Makes the launch fail on behalf of `thread`, which does not go on. `text` begins after "kernel 'k': FILE:LINE:COLUMN: ". */
 _Noreturn void thread_trap(CtaThread *thread, uint64_t site, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -51,9 +51,12 @@ static CtaThread *first_waiting(CtaRunner *runner) {
 
 _Noreturn void report_stuck(CtaRunner *runner, CtaThread *thread) {
     CtaThread *waiting = first_waiting(runner);
-    const char *what = waiting->state == THREAD_IN_WARP    ? "lanes of the warp are missing"
-                       : waiting->state == THREAD_IN_BLOCK ? "threads of the CTA are missing"
-                                                           : "threads of the cluster are missing";
+    static const char *const whats[] = {[THREAD_IN_WARP] = "lanes of the warp are missing",
+        [THREAD_IN_GROUP] = "warps of the four are missing",
+        [THREAD_IN_MBARRIER] = "the mbarrier's phase does not end",
+        [THREAD_IN_BLOCK] = "threads of the CTA are missing",
+        [THREAD_IN_CLUSTER] = "threads of the cluster are missing"};
+    const char *what = whats[waiting->state];
     char *threads = list_threads(runner);
     char *text = format_text("deadlock: %s waits for ever, %s: %s", waiting->op, what, threads);
     free(threads);

@@ -91,7 +91,8 @@ static bool run_launch(SimtDevice *simt, const SimtLaunch *what, Error *error) {
         .seed = simt->options.seed * 0x9e3779b97f4a7c15 + simt->launches++,
         .elect = (ElectedLane)simt->options.elect,
         .context = &simt->memory,
-        .ends = simt_thread_ends};
+        .ends = simt_thread_ends,
+        .advance = simt_bulks_advance};
     if (!runner_prepare(&simt->runner, &setup, error) ||
         !simt_memory_begin_launch(&simt->memory, &simt->kernel->stages[what->stage], stage, what->launch, error))
         return false;

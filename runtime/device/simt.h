@@ -12,8 +12,9 @@ typedef struct Stamp {
     uint32_t barriers, arrives; /* that its CTA had passed, that its thread had made */
     uint16_t thread;            /* of the cluster */
     bool atomic;
-    bool pending; /* its thread had arrived and not waited yet */
-    bool copy;    /* a write under way: its thread has not waited for the copy */
+    bool pending;     /* its thread had arrived and not waited yet */
+    bool running;     /* an access under way behind its thread's back: a write of a copy, or reads of a product, that have not been waited for */
+    uint8_t mbarrier; /* a write that a bulk copy made: 1 + the number of the mbarrier that tells of it, in phase `barriers`; else 0 */
 } Stamp;
 
 enum { CELL_READS = 3 };
@@ -46,7 +47,7 @@ typedef struct SimtCopy {
     uint8_t data[16]; /* the source as it was */
 } SimtCopy;
 
-enum { MMA_REGISTERS = 6, MMA_MOST_ELEMENTS = 4 };
+enum { MMA_REGISTERS = 6, MMA_MOST_ELEMENTS = 4, SIMT_MOST_MBARRIERS = 64, SIMT_OBSERVED = 8 };
 
 /* What a thread has beyond CtaThread. */
 typedef struct SimtLane {
@@ -55,7 +56,38 @@ typedef struct SimtLane {
     int groups; /* of copies, committed so far: the number of the one that is open */
     SimtCopy *copies;
     int copy_count, copy_capacity;
+    uint32_t seen[SIMT_MOST_MBARRIERS]; /* phases of each that it has seen end */
+    uint32_t waits_for;                 /* in THREAD_IN_MBARRIER: the mbarrier's number */
+    bool fenced;                        /* for products: since its registers were last touched */
+    uint32_t product_groups, products_done;
 } SimtLane;
+
+/* An mbarrier of one arrival a phase. Who has seen a phase end, and passed a barrier since, has its threads see it, too. */
+typedef struct SimtMbarrier {
+    char *address;
+    Cta *cta;
+    uint32_t phase; /* how many have ended */
+    bool arrived;
+    int64_t missing; /* bytes that are expected and not there; below 0: there and not expected yet */
+    struct {
+        uint32_t phase, barriers; /* ended by then, as some thread saw after so many barriers of its CTA */
+    } observed[SIMT_OBSERVED];
+    uint32_t observations;
+} SimtMbarrier;
+
+/* A bulk copy that has not landed. */
+typedef struct SimtBulk {
+    CtaThread *thread;
+    const PhbTensorMap *map;
+    int32_t coordinates[PHB_MAX_RANK]; /* the last axis first */
+    char *to;
+    uint32_t mbarrier;
+    uint64_t site;
+    uint8_t *data; /* the box as it was */
+} SimtBulk;
+
+/* Matrix instructions of four warps that are under way, and accumulators. */
+typedef struct SimtGroup SimtGroup;
 
 typedef struct SimtMemory {
     bool weak; /* races do not trap: a read that is not ordered after a write gets what was there before */
@@ -72,6 +104,14 @@ typedef struct SimtMemory {
     uint32_t launch;   /* of the first cluster of this launch */
     SimtLane *lanes;   /* as CtaRunner.thread */
     int lane_count;
+    SimtMbarrier mbarriers[SIMT_MOST_MBARRIERS];
+    uint32_t mbarrier_count;
+    SimtBulk *bulks; /* in the order of their issue */
+    int bulk_count, bulk_capacity;
+    uint32_t landing;                  /* the mbarrier whose copy lands */
+    uint32_t fenced[CLUSTER_MAX_CTAS]; /* what a CTA wrote before it had passed so many barriers is there for what goes on behind threads' backs */
+    SimtGroup **groups;                /* of each 128 threads */
+    int group_count;
 } SimtMemory;
 
 bool simt_memory_open(
@@ -87,8 +127,22 @@ typedef enum Access {
     ACCESS_WRITE,
     ACCESS_ATOMIC,
     ACCESS_COPY, /* will be written by a copy that begins */
-    ACCESS_LAND  /* is, as the copy ends */
+    ACCESS_LAND, /* is, as the copy ends */
+    ACCESS_BULK_COPY,
+    ACCESS_BULK_LAND,
+    ACCESS_PRODUCT,     /* will be read by a product that begins */
+    ACCESS_PRODUCT_DONE /* was */
 } Access;
+
+/* What a kind of access is. */
+typedef struct AccessInfo {
+    const char *verb, *past;
+    bool writes;
+    bool running; /* begins what goes on behind the thread's back */
+    bool ends;    /* ends it */
+    bool bulk;    /* through the asynchronous proxy: what threads wrote has to be fenced */
+} AccessInfo;
+extern const AccessInfo access_info[];
 
 /* Checks an access to an element of a tensor or to one of shared memory, and gives its value before. */
 uint64_t simt_access(CtaThread *thread, char *address, int bytes, Access access, int tensor, uint64_t site);
@@ -115,6 +169,30 @@ char *value_text(const Place *place, uint64_t bits); /* "1.5", "0x3fc00000" */
 bool simt_lanes_open(SimtMemory *memory, int count);
 void simt_lanes_close(SimtMemory *memory);
 void simt_lanes_begin(SimtMemory *memory); /* a cluster */
-void simt_thread_ends(CtaThread *thread);  /* traps where it has not waited for its copies */
+void simt_copies_end(CtaThread *thread);   /* traps where it has not waited for them */
+
+/* ---- simt_bulk.c ---- */
+
+void simt_bulks_begin(SimtMemory *memory);
+void simt_bulks_close(SimtMemory *memory);
+void simt_bulks_end(CtaThread *thread);                                    /* traps where its CTA ends with copies under way */
+bool simt_bulks_advance(CtaRunner *runner);                                /* one copy lands; false: none is under way */
+bool bulk_is_ordered(const Stamp *stamp, const CtaThread *thread);         /* a write by a bulk copy, before what the thread does now */
+char *swizzle_address(const SimtMemory *memory, char *address, int width); /* chunks of 16 bytes, over 32, 64 or 128 bytes; as hardware has it */
+
+/* ---- simt_matrix.c ---- */
+
+float truncate_sum(double sum);
+
+/* ---- simt_wgmma.c ---- */
+
+bool simt_groups_open(SimtMemory *memory, int threads);
+void simt_groups_begin(SimtMemory *memory);
+void simt_groups_close(SimtMemory *memory);
+void simt_products_end(CtaThread *thread);
+
+/* ---- simt_memory.c ---- */
+
+void simt_thread_ends(CtaThread *thread); /* traps where it leaves something under way */
 
 #endif

@@ -90,10 +90,10 @@ void simt_lanes_close(SimtMemory *memory) {
 
 void simt_lanes_begin(SimtMemory *memory) {
     for (int i = 0; i < memory->lane_count; i++)
-        memory->lanes[i].copy_count = memory->lanes[i].groups = 0;
+        memory->lanes[i] = (SimtLane){.copies = memory->lanes[i].copies, .copy_capacity = memory->lanes[i].copy_capacity};
 }
 
-void simt_thread_ends(CtaThread *thread) {
+void simt_copies_end(CtaThread *thread) {
     SimtMemory *memory;
     const SimtLane *lane = lane_of(thread, &memory);
     if (lane->copy_count > 0)

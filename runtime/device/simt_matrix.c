@@ -42,7 +42,7 @@ static float factor_value(int dtype, uint32_t word, int index) {
 }
 
 /* Toward zero, as the accumulators of tensor cores round. */
-static float truncate_sum(double sum) {
+float truncate_sum(double sum) {
     float nearest = (float)sum;
     uint32_t bits;
     memcpy(&bits, &nearest, sizeof bits);

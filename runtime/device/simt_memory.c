@@ -43,6 +43,8 @@ void simt_memory_close(SimtMemory *memory) {
     if (memory->shared_cells != NULL)
         munmap(memory->shared_cells, (size_t)memory->all_bytes * sizeof(Cell));
     simt_lanes_close(memory);
+    simt_bulks_close(memory);
+    simt_groups_close(memory);
     free(memory->tensors);
     free(memory->granules);
     free(memory->shared);
@@ -77,7 +79,7 @@ static void view_tensor(SimtTensor *tensor, const PhbKernel *kernel, int index, 
 bool simt_memory_begin_launch(SimtMemory *memory, const PhbStage *stage, const PhbThreadStage *threads, const PhbLaunch *launch, Error *error) {
     const int32_t *size = memory->kernel->cluster_dims;
     int count = size[0] * size[1] * size[2] * threads->threads;
-    if (!simt_lanes_open(memory, count))
+    if (!simt_lanes_open(memory, count) || !simt_groups_open(memory, count))
         return error_set(error, "out of memory: the simulator needs a place for each of %d threads", count);
     memory->threads = threads;
     memory->shared_step = runner_shared_step(threads->shared);
@@ -96,6 +98,8 @@ void simt_memory_begin_cluster(SimtMemory *memory) {
     size_t bytes = (size_t)memory->all_bytes;
     memory->cluster++;
     simt_lanes_begin(memory);
+    simt_bulks_begin(memory);
+    simt_groups_begin(memory);
     memset(memory->granules, 0, bytes / GRANULE_BYTES);
     memset(memory->shared, POISON, bytes);
 }
@@ -108,26 +112,24 @@ static uint64_t read_bits(const void *address, int bytes) {
     return bits;
 }
 
-static const char *const verbs[] = {"reads", "writes", "changes", "copies to", "copies to"};
-
 static Place find_element(SimtMemory *memory, CtaThread *thread, const char *address, int bytes, Access access, int index, uint64_t site) {
     SimtTensor *tensor = &memory->tensors[index];
     int64_t offset = address - (const char *)tensor->argument->base, pitch = tensor->argument->pitch;
     int who = (int)thread->code.thread, rank = thread->cta->rank;
-    if (tensor->argument->base == NULL || (access != ACCESS_READ && !tensor->written))
-        thread_trap(thread, site, "thread %d of CTA %d %s '%s', which this stage %s", who, rank, verbs[access], tensor->name,
+    if (tensor->argument->base == NULL || (access_info[access].writes && !tensor->written))
+        thread_trap(thread, site, "thread %d of CTA %d %s '%s', which this stage %s", who, rank, access_info[access].verb, tensor->name,
             tensor->argument->base == NULL ? "does not touch" : "only reads");
     if (offset < 0 || offset >= tensor->rows * pitch)
         thread_trap(thread, site,
             "thread %d of CTA %d %s %" PRId64 " bytes from the start of '%s', which has %" PRId64 " rows of %" PRId64 " elements", who, rank,
-            verbs[access], offset, tensor->name, tensor->rows, tensor->columns);
+            access_info[access].verb, offset, tensor->name, tensor->rows, tensor->columns);
     int64_t row = tensor->rows == 1 ? 0 : offset / pitch, byte = offset - row * pitch;
     if (byte + bytes > tensor->columns * tensor->size)
         thread_trap(thread, site, "thread %d of CTA %d %s column %" PRId64 " of row %" PRId64 " of '%s', which has %" PRId64 " columns", who, rank,
-            verbs[access], byte / tensor->size, row, tensor->name, tensor->columns);
+            access_info[access].verb, byte / tensor->size, row, tensor->name, tensor->columns);
     if (bytes != tensor->size || byte % bytes != 0)
         thread_trap(thread, site, "thread %d of CTA %d %s %d bytes at byte %" PRId64 " of row %" PRId64 " of '%s', which are no element", who, rank,
-            verbs[access], bytes, byte, row, tensor->name);
+            access_info[access].verb, bytes, byte, row, tensor->name);
     return (Place){.memory = memory, .tensor = tensor, .element = row * tensor->columns + byte / tensor->size, .bytes = bytes};
 }
 
@@ -162,14 +164,14 @@ static uint64_t access_shared(
     bool inside = offset >= 0 && offset < memory->all_bytes && within + bytes <= memory->threads->shared;
     if (!inside || within % bytes != 0)
         thread_trap(thread, site, "thread %d of CTA %d %s %d bytes at byte %" PRId64 " of shared memory, %s %d", (int)thread->code.thread,
-            thread->cta->rank, verbs[access], bytes, inside ? within : address - thread->cta->shared,
+            thread->cta->rank, access_info[access].verb, bytes, inside ? within : address - thread->cta->shared,
             inside ? "which is no multiple of" : "which has", inside ? bytes : memory->threads->shared);
     Place place = {.memory = memory, .array = array, .rank = (int)(offset / memory->shared_step), .offset = within, .bytes = bytes};
     uint64_t bits = read_bits(address, bytes);
     int cells = open_granule(memory, offset, bytes);
     for (int c = 0; c < cells; c++) {
         Cell *cell = &memory->shared_cells[offset + c];
-        if ((access == ACCESS_READ || access == ACCESS_ATOMIC) && cell->write.cluster != memory->cluster) {
+        if ((!access_info[access].writes || access == ACCESS_ATOMIC) && cell->write.cluster != memory->cluster) {
             char *where = place_text(&place);
             char *text = format_text("thread %d of CTA %d reads %s, which nobody has written", (int)thread->code.thread, thread->cta->rank, where);
             free(where);
@@ -216,4 +218,10 @@ void phb_simt_outside(PhbSimtThread *code, int32_t tensor, uint64_t site) {
 
 void phb_simt_atomic(PhbSimtThread *thread, void *address, int32_t bytes, int32_t tensor, uint64_t site) {
     simt_access((CtaThread *)thread, address, bytes, ACCESS_ATOMIC, tensor, site);
+}
+
+void simt_thread_ends(CtaThread *thread) {
+    simt_copies_end(thread);
+    simt_products_end(thread);
+    simt_bulks_end(thread);
 }

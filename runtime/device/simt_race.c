@@ -9,14 +9,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+const AccessInfo access_info[] = {
+    [ACCESS_READ] = {"reads", "read"},
+    [ACCESS_WRITE] = {"writes", "wrote", .writes = true},
+    [ACCESS_ATOMIC] = {"changes", "changed", .writes = true},
+    [ACCESS_COPY] = {"copies to", NULL, .writes = true, .running = true},
+    [ACCESS_LAND] = {"copies to", NULL, .writes = true, .ends = true},
+    [ACCESS_BULK_COPY] = {"copies to", NULL, .writes = true, .running = true, .bulk = true},
+    [ACCESS_BULK_LAND] = {"copies to", NULL, .writes = true, .ends = true, .bulk = true},
+    [ACCESS_PRODUCT] = {"multiplies by", NULL, .running = true, .bulk = true},
+    [ACCESS_PRODUCT_DONE] = {"multiplies by", NULL, .ends = true, .bulk = true},
+};
+
 static int rank_of(const CtaRunner *runner, const Stamp *stamp) {
     return stamp->thread / runner->setup.threads;
 }
 
 static bool is_ordered(const Stamp *stamp, const CtaThread *thread, uint32_t cluster) {
     const CtaRunner *runner = thread->cta->runner;
-    if (stamp->cluster != cluster || stamp->copy)
+    if (stamp->cluster != cluster || stamp->running)
         return false;
+    if (stamp->mbarrier)
+        return bulk_is_ordered(stamp, thread);
     if (stamp->thread == (uint16_t)(thread - runner->thread))
         return true;
     if (rank_of(runner, stamp) == thread->cta->rank && stamp->barriers < thread->cta->barriers)
@@ -96,8 +110,10 @@ static char *reason_text(const Stamp *other, const CtaThread *thread, uint32_t c
     const CtaRunner *runner = thread->cta->runner;
     if (other->cluster != cluster)
         return format_text("nothing orders CTAs of a launch%s", runner->ctas > 1 ? " that are not of one cluster" : "");
-    if (other->copy)
-        return format_text("it has not waited for that copy");
+    if (other->running)
+        return format_text("nobody has waited for that");
+    if (other->mbarrier)
+        return format_text("it has not waited for the mbarrier of that copy, nor passed a barrier with a thread that has");
     if (rank_of(runner, other) == thread->cta->rank)
         return format_text("no barrier is between them");
     if (other->arrives < thread->waits)
@@ -116,16 +132,17 @@ static char *thread_text(const CtaRunner *runner, const Stamp *stamp, uint32_t c
 
 _Noreturn static void report_race(
     CtaThread *thread, Access access, uint64_t site, const Stamp *other, bool other_reads, const Place *place, uint64_t bits) {
-    static const char *const verbs[] = {"reads", "writes", "changes atomically", "copies to", "copies to"};
     uint32_t cluster = place->memory->cluster;
     char *where = place_text(place), *what = value_text(place, bits), *who = thread_text(thread->cta->runner, other, cluster);
     char *why = reason_text(other, thread, cluster);
     char *text = format_text("race on %s, which holds %s: thread %d of CTA %d %s it, %s %s it at %d:%d, and %s", where, what,
-        (int)thread->code.thread, thread->cta->rank, verbs[access], who,
-        other->atomic ? "changed"
-        : other->copy ? "copies to"
-        : other_reads ? "read"
-                      : "wrote",
+        (int)thread->code.thread, thread->cta->rank, access_info[access].verb, who,
+        other->atomic                   ? "changed"
+        : other->running && other_reads ? "multiplies by"
+        : other->running                ? "copies to"
+        : other_reads                   ? "read"
+        : other->mbarrier               ? "copied to"
+                                        : "wrote",
         site_line(other->site), site_column(other->site), why);
     free(where);
     free(what);
@@ -143,7 +160,7 @@ static bool is_of_launch(const Stamp *stamp, const Place *place) {
 
 /* Whether `stamp` stands in the way of the access, which then traps unless races are let pass. */
 static bool races(const Stamp *stamp, bool stamp_reads, CtaThread *thread, Access access, uint64_t site, const Place *place, uint64_t bits) {
-    if (!is_of_launch(stamp, place) || (stamp_reads && access == ACCESS_READ && !stamp->atomic) || (stamp->atomic && access == ACCESS_ATOMIC) ||
+    if (!is_of_launch(stamp, place) || (stamp_reads && !access_info[access].writes && !stamp->atomic) || (stamp->atomic && access == ACCESS_ATOMIC) ||
         is_ordered(stamp, thread, place->memory->cluster))
         return false;
     if (!place->memory->weak)
@@ -162,22 +179,52 @@ static void note_read(Cell *cell, const Stamp *stamp, const CtaRunner *runner) {
     reads[0] = *stamp;
 }
 
+/* What went on behind the thread's back in this cell is over. */
+static void end_running(Cell *cell, bool writes, uint16_t thread) {
+    if (writes)
+        cell->write.running = false;
+    for (int r = 0; !writes && r < CELL_READS; r++)
+        if (cell->reads[r].thread == thread)
+            cell->reads[r].running = false;
+}
+
+static void check_fence(const Cell *cell, CtaThread *thread, uint64_t site, const Place *place) {
+    const Stamp *write = &cell->write;
+    const SimtMemory *memory = place->memory;
+    if (place->tensor != NULL || write->cluster != memory->cluster || write->running || write->mbarrier ||
+        write->barriers < memory->fenced[place->rank])
+        return;
+    char *where = place_text(place), *who = thread_text(thread->cta->runner, write, memory->cluster);
+    char *text = format_text("%s, which %s wrote at %d:%d, is not there for what goes on behind threads' backs: no fence.proxy.async came after",
+        where, who, site_line(write->site), site_column(write->site));
+    free(where);
+    free(who);
+    thread_trap_text(thread, site, text);
+}
+
 bool cell_access(Cell *cell, CtaThread *thread, Access access, uint64_t site, const Place *place, uint64_t bits) {
     const CtaRunner *runner = thread->cta->runner;
-    if (access == ACCESS_LAND)
-        cell->write.copy = false;
+    const AccessInfo *info = &access_info[access];
     Stamp stamp = {.site = site,
         .cluster = place->memory->cluster,
         .barriers = thread->cta->barriers,
         .arrives = thread->arrives,
         .thread = (uint16_t)(thread - runner->thread),
         .atomic = access == ACCESS_ATOMIC,
-        .copy = access == ACCESS_COPY,
+        .running = info->running,
         .pending = thread->arrives != thread->waits};
+    if (info->ends)
+        end_running(cell, info->writes, stamp.thread);
     bool hidden = races(&cell->write, false, thread, access, site, place, bits);
     for (int r = 0; r < CELL_READS; r++)
         races(&cell->reads[r], true, thread, access, site, place, bits);
-    if (access == ACCESS_READ) {
+    if (info->bulk && info->running && !place->memory->weak)
+        check_fence(cell, thread, site, place);
+    if (access == ACCESS_BULK_LAND) {
+        stamp.mbarrier = (uint8_t)(place->memory->landing + 1);
+        stamp.barriers = place->memory->mbarriers[place->memory->landing].phase;
+    }
+    if (!info->writes) {
         note_read(cell, &stamp, runner);
         return hidden;
     }

@@ -318,18 +318,15 @@ static const struct Planted {
     const char *text; /* in ascending order */
 } planted[] = {
     {NOT_WAITED, "7:5: race on shared memory of CTA 0 at byte 0, which holds 0xa5a5: thread 63 of CTA 0 reads it, thread 0 of CTA 0 copies to it at "
-                 "2:5, and it "
-                 "has not waited for that copy"},
+                 "2:5, and nobody has waited for that"},
     {NOT_COMMITTED, "7:5: race on shared memory of CTA 0 at byte 0, which holds 0xa5a5: thread 63 of CTA 0 reads it, thread 0 of CTA 0 copies to it "
-                    "at 2:5, and it "
-                    "has not waited for that copy"},
+                    "at 2:5, and nobody has waited for that"},
     {NO_BARRIER, "7:5: thread 0 of CTA 0 reads shared memory of CTA 0 at byte 128, which nobody has written"},
     {SLOT_IN_USE, "9:5: race on shared memory of CTA 0 at byte 0, which holds 0x0000: thread 0 of CTA 0 copies to it, thread 63 of CTA 0 read it at "
                   "7:5, and no "
                   "barrier is between them"},
     {SLOT_WRITTEN, "4:5: race on shared memory of CTA 0 at byte 1024, which holds 0xa5a5: thread 3 of CTA 0 writes it, thread 0 of CTA 0 copies to "
-                   "it at 3:5, and "
-                   "it has not waited for that copy"},
+                   "it at 3:5, and nobody has waited for that"},
     {SOURCE_WRITTEN, "2:5: thread 0 of CTA 0 has not waited for this copy, and byte 0 of its source has been changed"},
     {NEVER_WAITED, "9:5: thread 63 of CTA 0 ends without waiting for this copy"},
     {OUT_OF_ROW, "2:5: thread 63 of CTA 0 reads 1024 bytes from the start of 'a', which has 8 rows of 64 elements"},
