@@ -1,66 +1,11 @@
-#define _GNU_SOURCE /* O_TMPFILE */
 #include "runtime/tune.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#define PROBE_BYTES ((size_t)32 << 20) /* read and written to see how fast files are */
-#define PROBE_SECONDS 0.2              /* how long a leaf runs at least to see how fast it is */
-#define MEASURED_CANDIDATES 4          /* the model's best, of which --autotune=measure takes the fastest */
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-/* ---- files ---- */
-
-/* Bytes a second; 0 where nothing could be moved. */
-static double probe_file(int fd, bool writing, char *buffer) {
-    size_t done = 0, piece = (size_t)1 << 20;
-    double begun = now();
-    while (done < PROBE_BYTES) {
-        ssize_t moved = writing ? pwrite(fd, buffer, piece, (off_t)done) : pread(fd, buffer, piece, (off_t)done);
-        if (moved < 0 && errno == EINTR)
-            continue;
-        if (moved <= 0)
-            break;
-        done += (size_t)moved;
-    }
-    return done > 0 ? (double)done / (now() - begun) : 0;
-}
-
-/* Where the job's files are: an input is read, and a nameless file beside an output written. What cannot be measured stays assumed. */
-static void measure_files(const Job *job, Model *model) {
-    char *buffer = new_zeroed(1, (size_t)1 << 20);
-    double read = 0, written = 0;
-    for (int t = 0; t < job->kernel->tensor_count; t++) {
-        const TensorFile *file = &job->tensors[t];
-        if (file->old_fd >= 0 && read <= 0)
-            read = probe_file(file->old_fd, false, buffer);
-        if (job->kernel->tensors[t].mode == PHB_READ || written > 0 || file->path == NULL)
-            continue;
-        char *folder = format_text("%s", file->path), *slash = strrchr(folder, '/');
-        if (slash != NULL)
-            slash[slash == folder] = '\0';
-        int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-        written = fd >= 0 ? probe_file(fd, true, buffer) : 0;
-        if (fd >= 0)
-            close(fd);
-        free(folder);
-    }
-    if (read > 0)
-        model->read_bw = read;
-    if (written > 0)
-        model->write_bw = written;
-    free(buffer);
-}
+#define PROBE_SECONDS 0.2     /* how long a leaf runs at least to see how fast it is */
+#define MEASURED_CANDIDATES 4 /* the model's best, of which --autotune=measure takes the fastest */
 
 /* ---- leaves ---- */
 
@@ -98,38 +43,51 @@ static void fill_launch(const Problem *problem, const Step *step, char *memory, 
     memcpy(launch->supers, problem->supers, sizeof launch->supers);
 }
 
-/* Seconds that a step takes; 0 where it cannot be run. The first launch warms up. */
-static double measure_step(const Problem *problem, const Step *step, const TuneMachine *machine) {
+#define MAX_RUNS 1000
+
+static int compare_seconds(const void *left, const void *right) {
+    double a = *(const double *)left, b = *(const double *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* The median of runs; the first one warms up. */
+static double time_launches(Device *device, const Step *step, const PhbLaunch *launch, Probe *probe) {
+    double seconds[MAX_RUNS], first = probe_now();
+    int runs = 0;
+    while (runs < 3 || (probe_now() - first < PROBE_SECONDS && runs < MAX_RUNS)) {
+        double begun = probe_now();
+        device->type->launch(device, 0, step->stage, launch);
+        while (sem_wait(&probe->ended) != 0)
+            continue;
+        seconds[runs++] = probe_now() - begun;
+    }
+    qsort(seconds + 1, (size_t)runs - 1, sizeof *seconds, compare_seconds);
+    return seconds[runs / 2];
+}
+
+/* Seconds that a step takes where `threads` threads run it; 0 where it cannot be run. */
+static double measure_step(const Problem *problem, const Step *step, const TuneMachine *machine, int threads, double *open) {
     const DeviceType *type = machine->device->type;
     Probe probe = {.failed = false};
     Error error;
-    DeviceOptions options = {.kernel = problem->kernel,
-        .number = machine->device->number,
-        .threads = machine->threads,
-        .launches = 1,
-        .done = probe_ended,
-        .context = &probe};
+    double begun = probe_now();
+    DeviceOptions options = {
+        .kernel = problem->kernel, .number = machine->device->number, .threads = threads, .launches = 1, .done = probe_ended, .context = &probe};
     Device *device = type->open(problem->variant, &options, &error);
     int64_t bytes = PHB_BASE_ALIGN;
     for (int t = 0; t < problem->operand_count; t++)
         bytes += step_use(problem, step, t).used ? problem->operands[t].bytes : 0;
     char *memory = device != NULL ? type->alloc(device, bytes, &error) : NULL;
     double seconds = 0;
+    *open = probe_now() - begun;
     if (memory != NULL) {
         PhbTensorArg *args = new_zeroed((size_t)problem->operand_count, sizeof *args);
         PhbLaunch launch;
+        if (type->lane_open == NULL)
+            memset(memory, 0, (size_t)bytes); /* memory that nobody has written to is one page of zeros */
         fill_launch(problem, step, memory, args, &launch);
         sem_init(&probe.ended, 0, 0);
-        double first = now(), begun = first;
-        for (int runs = 0; runs < 2 || (now() - first < PROBE_SECONDS && runs < 1000); runs++) {
-            begun = now();
-            type->launch(device, 0, step->stage, &launch);
-            while (sem_wait(&probe.ended) != 0)
-                continue;
-            double took = now() - begun;
-            if (runs > 0 && (seconds <= 0 || took < seconds))
-                seconds = took;
-        }
+        seconds = time_launches(device, step, &launch, &probe);
         sem_destroy(&probe.ended);
         free(args);
     }
@@ -151,20 +109,31 @@ static Step heaviest_step(const Problem *problem) {
     return heaviest;
 }
 
+/* Pods of one host share its memory: their leaves are timed as one that has all their threads. */
+static int sharing_pods(const TuneMachine *machine) {
+    int64_t most = machine_processors() / machine->threads, pods = machine->one_host ? machine->pods : 1;
+    return (int)(pods < most ? pods : most > 1 ? most : 1);
+}
+
+static double time_step(const Problem *problem, const Step *step, const TuneMachine *machine, double *open) {
+    int pods = machine->device->type->lane_open == NULL ? sharing_pods(machine) : 1;
+    return measure_step(problem, step, machine, pods * machine->threads, open) * pods;
+}
+
 static void measure_leaf(const Problem *problem, const TuneMachine *machine, Model *model) {
     Step step = heaviest_step(problem);
-    double seconds = measure_step(problem, &step, machine) - model->launch;
+    double seconds = time_step(problem, &step, machine, &model->open) - model->launch;
     if (seconds > 0)
         model->leaf_flops = step_work(problem, &step) / seconds;
 }
 
 /* Compute time of a unit inside the problem, by running each of its stages. */
 static double measure_unit(const Problem *problem, const TuneMachine *machine) {
-    double seconds = 0;
+    double seconds = 0, ignored;
     int64_t number = 0;
     for (int s = 0; s < problem->kernel->stage_count; s++) {
         Step step = step_find(problem, 0, number);
-        seconds += (double)stage_chunks(problem, s) * measure_step(problem, &step, machine);
+        seconds += (double)stage_chunks(problem, s) * time_step(problem, &step, machine, &ignored);
         number += stage_chunks(problem, s);
     }
     return seconds;
@@ -173,7 +142,7 @@ static double measure_unit(const Problem *problem, const TuneMachine *machine) {
 /* ---- the choice ---- */
 
 /* Replaces the model's compute time of a candidate by what its leaves take. */
-static void measure_candidate(Job *job, const TuneMachine *machine, const PlanOptions *options, Candidate *candidate) {
+static void measure_candidate(Job *job, const TuneMachine *machine, const PlanOptions *options, const Model *model, Candidate *candidate) {
     Error error;
     candidate_take(job, candidate);
     Problem *problem = problem_bind(job, options->leaf, &error);
@@ -183,16 +152,14 @@ static void measure_candidate(Job *job, const TuneMachine *machine, const PlanOp
     NodeTimes *times = &candidate->times;
     times->launch = 0;
     times->compute = (double)units * measure_unit(problem, machine);
-    times->total = times->compute > times->storage ? times->compute : times->storage;
-    if (times->link > times->total)
-        times->total = times->link;
+    times_overlap(model, times);
     problem_free(problem);
 }
 
-static void take_fastest(Job *job, const TuneMachine *machine, const PlanOptions *options, Candidates *candidates) {
+static void take_fastest(Job *job, const TuneMachine *machine, const PlanOptions *options, const Model *model, Candidates *candidates) {
     int count = candidates->fine < MEASURED_CANDIDATES ? candidates->fine : MEASURED_CANDIDATES, fastest = 0;
     for (int c = 0; c < count; c++) {
-        measure_candidate(job, machine, options, &candidates->items[c]);
+        measure_candidate(job, machine, options, model, &candidates->items[c]);
         if (candidates->items[c].times.total < candidates->items[fastest].times.total)
             fastest = c;
     }
@@ -206,7 +173,9 @@ bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, 
     *model = model_assumed(options);
     if (machine->one_host && options->link_bw <= 0)
         model->link_bw = 0;
-    measure_files(job, model);
+    model->threads = machine->threads;
+    probe_files(job, sharing_pods(machine) * machine->threads, model);
+    model->cached &= machine->device->type->lane_open == NULL;
     Candidates candidates;
     bool found = candidates_rank(job, machine->pods, options, model, &candidates, error);
     Problem *problem = found && options->leaf_flops <= 0 ? problem_bind(job, options->leaf, error) : NULL;
@@ -218,7 +187,7 @@ bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, 
         found = candidates_rank(job, machine->pods, options, model, &candidates, error);
     }
     if (found && options->autotune == AUTOTUNE_MEASURE)
-        take_fastest(job, machine, options, &candidates);
+        take_fastest(job, machine, options, model, &candidates);
     if (found)
         *tuned = (Tuned){candidates_describe(job, &candidates), candidates.items[0].times.total};
     candidates_free(&candidates);

@@ -20,4 +20,10 @@ typedef struct Tuned {
 /* False with the reason where no combination can run. What cannot be measured is assumed. */
 bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, Model *model, Tuned *tuned, Error *error);
 
+/* ---- probe.c: files ---- */
+
+double probe_now(void); /* seconds */
+/* The model's figures of files and fresh memory, read by so many threads at once. */
+void probe_files(const Job *job, int threads, Model *model);
+
 #endif

@@ -138,10 +138,12 @@ char *candidates_describe(const Job *job, const Candidates *candidates) {
         refused += candidates->items[c].verdict == CANDIDATE_REFUSED;
     }
     return text_append(text,
-        "; predicted %.3g s (storage %.3g, link %.3g, compute %.3g, launches %.3g); of %d combinations %d do not fit, %d leave a pod without work, "
+        "; predicted %.3g s (storage %.3g, link %.3g, compute %.3g, launches %.3g, start %.3g); of %d combinations %d do not fit, %d leave a pod "
+        "without work, "
         "%d are "
         "not legal",
-        best->times.total, best->times.storage, best->times.link, best->times.compute, best->times.launch, candidates->count, large, idle, refused);
+        best->times.total, best->times.storage, best->times.link, best->times.compute, best->times.launch, best->times.start, candidates->count,
+        large, idle, refused);
 }
 
 Model model_assumed(const PlanOptions *options) {

@@ -93,12 +93,14 @@ void summing_free(Summing *summing) {
     free(summing);
 }
 
-static int64_t moved_bytes(const Problem *problem, const Step *step, int index) {
+/* Adds what a move of a step's tile is. */
+static void add_move(const Problem *problem, const Step *step, int index, int64_t *bytes, int64_t *runs) {
     const Operand *operand = &problem->operands[index];
     Region region;
     tile_region(problem, step, index, &region);
     region_clip(operand, &region);
-    return region_bytes(operand, &region);
+    *bytes += region_bytes(operand, &region);
+    *runs += region_runs(operand, &region);
 }
 
 static void add_step(Summing *summing, const Placement *placement, int64_t node, NodeSums *sums) {
@@ -107,7 +109,7 @@ static void add_step(Summing *summing, const Placement *placement, int64_t node,
     int count = step_instructions(summing->plan, &summing->code, summing->instructions);
     for (int i = 0; i < count; i++) {
         Instruction *instruction = &summing->instructions[i];
-        int64_t from;
+        int64_t from, runs = 0;
         if (instruction->kind == INSTRUCTION_LOAD)
             instruction->kind = sources_find(summing->sources, placement, node, instruction->operand, step->at, &from);
         sums->instructions[instruction->kind]++;
@@ -116,11 +118,11 @@ static void add_step(Summing *summing, const Placement *placement, int64_t node,
         else if (instruction->kind == INSTRUCTION_FREE)
             sums->bytes -= problem->operands[instruction->operand].bytes;
         else if (instruction->kind == INSTRUCTION_STORE)
-            sums->stored += moved_bytes(problem, step, instruction->operand);
+            add_move(problem, step, instruction->operand, &sums->stored, &sums->stored_runs);
         else if (instruction->kind == INSTRUCTION_LOAD)
-            sums->loaded += moved_bytes(problem, step, instruction->operand);
+            add_move(problem, step, instruction->operand, &sums->loaded, &sums->loaded_runs);
         else if (instruction->kind == INSTRUCTION_FETCH)
-            sums->fetched += moved_bytes(problem, step, instruction->operand);
+            add_move(problem, step, instruction->operand, &sums->fetched, &runs);
         if (sums->bytes > sums->peak)
             sums->peak = sums->bytes;
     }
@@ -134,7 +136,7 @@ static void add_step(Summing *summing, const Placement *placement, int64_t node,
 /* What was seen of some units, for all of them. */
 static void extrapolate(NodeSums *sums, int64_t units) {
     double times = (double)units / (double)sums->units;
-    int64_t *counts[] = {&sums->loaded, &sums->fetched, &sums->stored};
+    int64_t *counts[] = {&sums->loaded, &sums->fetched, &sums->stored, &sums->loaded_runs, &sums->stored_runs};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         *counts[i] = (int64_t)((double)*counts[i] * times);
     for (int k = 0; k < INSTRUCTION_KINDS; k++)
@@ -171,18 +173,32 @@ NodeSums node_sum(Summing *summing, const Placement *placement, int64_t node, in
 
 /* ---- the model ---- */
 
+static double greater(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* Loads, transfers, compute and stores overlap: the slowest sets the pace. Bytes of cached files cost the time of processors, which compute has not
+ * then, and are written by one thread at a time. */
+void times_overlap(const Model *model, NodeTimes *times) {
+    double busy = times->compute + times->launch;
+    times->storage = times->read + times->write;
+    if (model->cached) {
+        double shared = times->storage / model->threads;
+        busy += shared;
+        times->storage = greater(times->write, shared);
+    }
+    times->total = times->start + greater(busy, greater(times->storage, times->link));
+}
+
 NodeTimes node_times(const Model *model, const NodeSums *sums) {
     NodeTimes times = {
-        .storage = (double)sums->loaded / model->read_bw + (double)sums->stored / model->write_bw,
+        .read = (double)sums->loaded / model->read_bw + (double)sums->loaded_runs * model->call,
+        .write = (double)sums->stored / model->write_bw + (double)sums->stored_runs * model->call,
         .link = sums->fetched > 0 ? (double)sums->fetched / model->link_bw : 0,
         .compute = sums->work / model->leaf_flops,
         .launch = (double)sums->launches * model->launch,
+        .start = model->open + (model->fresh_bw > 0 ? (double)sums->peak / model->fresh_bw : 0),
     };
-    /* Loads, transfers, compute and stores overlap: the slowest sets the pace. */
-    times.total = times.compute + times.launch;
-    if (times.storage > times.total)
-        times.total = times.storage;
-    if (times.link > times.total)
-        times.total = times.link;
+    times_overlap(model, &times);
     return times;
 }

@@ -103,6 +103,7 @@ bool tile_bytes(int rank, int element, const int64_t extent[PHB_MAX_RANK], int64
 /* Bytes between rows of a resident region: rows are padded to PHB_ROW_ALIGN. Every extent was checked by problem_bind. */
 int64_t region_pitch(const Operand *operand, const Region *region);
 int64_t region_bytes(const Operand *operand, const Region *region); /* of its elements, without padding */
+int64_t region_runs(const Operand *operand, const Region *region);  /* in how many pieces it lies in its file */
 
 /* ---- plan.c: how a pod's memory is cut into slots for tiles ---- */
 
@@ -215,9 +216,14 @@ const char *instruction_name(InstructionKind kind); /* "LOAD" */
 /* The machine as the planner sees it: what one node has. */
 typedef struct Model {
     int64_t memory;           /* bytes of tiles */
-    double read_bw, write_bw; /* bytes a second from files, and to them */
+    double read_bw, write_bw; /* bytes a second from files, and to them; where they are cached, of one thread */
+    double call;              /* seconds that a run of bytes in a file costs besides its length */
+    double fresh_bw;          /* bytes a second at which fresh memory is taken; 0: at once */
+    bool cached;              /* files are in memory, and moved by the processors that run leaves: the two share their time */
+    int threads;              /* cached: so many */
     double link_bw;           /* from peers */
     double leaf_flops;        /* operations a second, as step_work counts them */
+    double open;              /* seconds until a node can begin */
     double launch;            /* seconds that a leaf launch takes besides its work */
 } Model;
 
@@ -228,6 +234,7 @@ typedef struct NodeSums {
     int64_t units, launches;
     int64_t instructions[INSTRUCTION_KINDS];
     int64_t loaded, fetched, stored; /* bytes of elements */
+    int64_t loaded_runs, stored_runs; /* of bytes that follow one another in a file */
     int64_t bytes, peak;             /* of slots at the end, and at most, where instructions run one by one */
     double work;
     bool estimated; /* from a part of the units */
@@ -241,11 +248,13 @@ void summing_free(Summing *summing);
 NodeSums node_sum(Summing *summing, const Placement *placement, int64_t node, int64_t most_steps);
 
 typedef struct NodeTimes {
-    double storage, link, compute, launch; /* seconds */
-    double total;                          /* as they overlap */
+    double read, write, link, compute, launch, start; /* seconds; of one thread where files are cached */
+    double storage;                                   /* reading and writing, if there were nothing else */
+    double total;                                     /* as all of them overlap */
 } NodeTimes;
 
 NodeTimes node_times(const Model *model, const NodeSums *sums);
+void times_overlap(const Model *model, NodeTimes *times); /* storage and total from the rest */
 
 /* ---- share.c: tiles that several nodes use ---- */
 

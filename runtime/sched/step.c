@@ -101,6 +101,16 @@ int64_t region_bytes(const Operand *operand, const Region *region) {
     return bytes;
 }
 
+int64_t region_runs(const Operand *operand, const Region *region) {
+    int outer = operand->rank - 1;
+    int64_t runs = 1;
+    while (outer > 0 && region->extent[outer] == operand->whole[outer])
+        outer--;
+    for (int k = 0; k < outer; k++)
+        runs *= region->extent[k];
+    return runs;
+}
+
 static bool checked_round_up(int64_t value, int64_t unit, int64_t *rounded) {
     if (__builtin_add_overflow(value, unit - 1, rounded))
         return false;

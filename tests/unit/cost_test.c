@@ -149,6 +149,8 @@ START_TEST(sums_are_exact) {
         ck_assert_int_eq(sums.units, 6);
         ck_assert_int_eq(sums.launches, 18);
         ck_assert_int_eq(sums.loaded, (90 * 70 + 70 * 40) * 4);
+        ck_assert_int_eq(sums.loaded_runs, 2 * 90 + 3 * 70); /* a row of each tile: A is cut twice along its rows, B three times */
+        ck_assert_int_eq(sums.stored_runs, 3 * 90);
         ck_assert_int_eq(sums.stored, 90 * 40 * 4);
         ck_assert_int_eq(sums.instructions[INSTRUCTION_COMPUTE], 18);
         ck_assert_int_eq(sums.instructions[INSTRUCTION_STORE], 6);
@@ -227,6 +229,20 @@ START_TEST(the_slowest_part_sets_the_time) {
     ck_assert_double_eq(node_times(&model, &sums).total, 50);
     sums.work = 1e6;
     ck_assert_double_eq(node_times(&model, &sums).total, 1002);
+}
+END_TEST
+
+/* Files in memory: what moves bytes does not compute, and one thread at a time writes. */
+START_TEST(cached_files_share_the_processors) {
+    Model model = {.read_bw = 100, .write_bw = 50, .link_bw = 10, .leaf_flops = 1000, .launch = 0.5, .cached = true, .threads = 2, .fresh_bw = 10};
+    NodeSums sums = {.loaded = 1000, .stored = 500, .work = 4000, .launches = 4, .peak = 30};
+    NodeTimes times = node_times(&model, &sums);
+    ck_assert_double_eq(times.read, 10);
+    ck_assert_double_eq(times.write, 10);
+    ck_assert_double_eq(times.storage, 10);
+    ck_assert_double_eq(times.total, 3 + (4 + 2) + (10 + 10) / 2.0);
+    sums.stored = 5000;
+    ck_assert_double_eq(node_times(&model, &sums).total, 3 + 100);
 }
 END_TEST
 
@@ -368,6 +384,7 @@ int main(void) {
     tcase_add_test(tests, large_plans_are_estimated);
     tcase_add_test(tests, planning_is_fast);
     tcase_add_test(tests, the_slowest_part_sets_the_time);
+    tcase_add_test(tests, cached_files_share_the_processors);
     tcase_add_test(tests, shared_tiles_are_fetched_where_that_is_faster);
     tcase_add_test(tests, shelves_need_room);
     tcase_add_test(tests, autotune_takes_the_fastest_that_fits);
