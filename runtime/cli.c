@@ -1,5 +1,6 @@
 /* phb_main: what a produced executable does with its command line. */
 #include "runtime/cli.h"
+#include "runtime/net/keys.h"
 #include "runtime/pod/server.h"
 #include "runtime/sched/sched.h"
 #include "runtime/sched/server.h"
@@ -115,6 +116,47 @@ RunOptions cli_run_options(const CommandLine *line) {
     };
 }
 
+/* --key and --peers; *keys stays NULL where neither is given. */
+static bool load_keys(const CommandLine *line, Keys **keys, int *exit_code) {
+    const char *key = cli_key(line), *peers = line->values[OPTION_PEERS].text;
+    Error error;
+    *keys = NULL;
+    if (key == NULL && peers == NULL)
+        return true;
+    *exit_code = EXIT_USAGE;
+    if (key == NULL || peers == NULL) {
+        fprintf(stderr, "error: --key and --peers go together: who this process is, and whom it lets in\n");
+        return false;
+    }
+    *keys = keys_load(key, peers, &error);
+    if (*keys == NULL)
+        fprintf(stderr, "error: %s\n", error.text);
+    else
+        keys_shield_process();
+    return *keys != NULL;
+}
+
+/* Names the key after its file where no name is given. */
+static int make_keys(const CommandLine *line) {
+    const char *path = cli_key(line), *name = line->values[OPTION_NODE_NAME].text;
+    if (path == NULL) {
+        fprintf(stderr, "error: --role=keygen needs --key=FILE, the file to make\n");
+        return EXIT_USAGE;
+    }
+    char *base = format_text("%s", base_name(path));
+    char *dot = strrchr(base, '.');
+    if (dot != NULL && dot != base)
+        *dot = '\0';
+    Error error;
+    int code = keys_generate(path, name != NULL ? name : base, &error) ? EXIT_DONE : EXIT_FAILED;
+    if (code == EXIT_DONE)
+        printf("%s is the secret key; the line in %s.pub goes into the files of peers\n", path, path);
+    else
+        fprintf(stderr, "error: %s\n", error.text);
+    free(base);
+    return finish_output(code);
+}
+
 static int serve(Job *job, const CommandLine *line) {
     const OptionValue *values = line->values;
     RunOptions run = cli_run_options(line);
@@ -131,7 +173,14 @@ static int serve(Job *job, const CommandLine *line) {
         .log = run.log,
         .keep_staging = run.keep_staging,
     };
-    return sched_serve(job, &options);
+    int exit_code;
+    Keys *keys;
+    if (!load_keys(line, &keys, &exit_code))
+        return exit_code;
+    options.keys = keys;
+    exit_code = sched_serve(job, &options);
+    keys_free(keys);
+    return exit_code;
 }
 
 static int be_pod(const PhbProgram *program, const CommandLine *line) {
@@ -149,7 +198,23 @@ static int be_pod(const PhbProgram *program, const CommandLine *line) {
         .insecure = values[OPTION_INSECURE].given,
         .log = run.log,
     };
-    return pod_serve(program, &options);
+    int exit_code;
+    Keys *keys;
+    if (!load_keys(line, &keys, &exit_code))
+        return exit_code;
+    Error error;
+    Roots *roots = line->root_count > 0 ? roots_open(line->roots, line->root_count, &error) : NULL;
+    if (line->root_count > 0 && roots == NULL) {
+        fprintf(stderr, "error: %s\n", error.text);
+        exit_code = EXIT_USAGE;
+    } else {
+        options.keys = keys;
+        options.roots = roots;
+        exit_code = pod_serve(program, &options);
+    }
+    roots_free(roots);
+    keys_free(keys);
+    return exit_code;
 }
 
 static int with_job(const PhbProgram *program, const CommandLine *line) {
@@ -207,10 +272,11 @@ int phb_main(const PhbProgram *program, int argc, char **argv) {
         job_print_template(program, stdout);
         return finish_output(EXIT_DONE);
     }
-    if (line.values[OPTION_ROLE].given && line.values[OPTION_ROLE].number == ROLE_POD) {
+    if (line.values[OPTION_ROLE].given && line.values[OPTION_ROLE].number != ROLE_SCHED) {
+        bool pod = line.values[OPTION_ROLE].number == ROLE_POD;
         if (line.job == NULL)
-            return be_pod(program, &line);
-        fprintf(stderr, "error: a pod takes no job file, found \"%s\": the scheduler tells it\n", line.job);
+            return pod ? be_pod(program, &line) : make_keys(&line);
+        fprintf(stderr, "error: a %s takes no job file, found \"%s\"%s\n", pod ? "pod" : "key", line.job, pod ? ": the scheduler tells it" : "");
         return EXIT_USAGE;
     }
     if (line.job != NULL)

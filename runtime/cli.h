@@ -11,7 +11,7 @@ typedef enum OptionId {
     OPTION_COUNT
 } OptionId;
 
-enum { ROLE_SCHED, ROLE_POD }; /* values of OPTION_ROLE */
+enum { ROLE_SCHED, ROLE_POD, ROLE_KEYGEN, ROLE_DOCTOR }; /* values of OPTION_ROLE */
 
 typedef struct OptionValue {
     bool given;
@@ -20,14 +20,19 @@ typedef struct OptionValue {
     double rate;      /* RATE */
 } OptionValue;
 
+enum { CLI_MAX_ROOTS = 64 };
+
 typedef struct CommandLine {
     OptionValue values[OPTION_COUNT]; /* the last of several wins */
     const char *job;                  /* the job file, or NULL */
+    const char *roots[CLI_MAX_ROOTS]; /* of OPTION_ROOT */
+    int root_count;
 } CommandLine;
 
 /* Reads, and checks every value; all mistakes are reported. Options that mean nothing in the mode that the others choose, and those that are not
  * supported yet, are mistakes too. */
 bool cli_parse(int argc, char **argv, CommandLine *line, ErrorList *errors);
+const char *cli_key(const CommandLine *line); /* --key, else PHOBOS_KEY; NULL: none */
 const char *cli_option_name(OptionId id); /* without the dashes */
 void cli_print_options(FILE *out); /* the part of --help that the table says */
 /* "4096", "512M", "2GiB" (powers of 1024), "2GB" (of 1000): at least 1. */

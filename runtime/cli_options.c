@@ -18,11 +18,12 @@ typedef enum OptionKind {
     BIND,    /* an address to listen at */
     CONNECT, /* an address to reach */
     DEVICE,
+    FOLDERS, /* may be repeated */
     CHOICE,
     OPTIONAL_CHOICE
 } OptionKind;
 
-enum { RUN = 1, CHECK = 2, PLAN = 4, SCHED = 8, POD = 16, ANYWHERE = 31, LATER = 32 };
+enum { RUN = 1, CHECK = 2, PLAN = 4, SCHED = 8, POD = 16, KEYGEN = 32, ANYWHERE = 63, LATER = 64 };
 
 typedef struct Option {
     const char *name, *placeholder;
@@ -106,6 +107,7 @@ static const char *check_value(const Option *option, OptionValue *value) {
     case FLAG:
     case MODE:
     case TEXT:
+    case FOLDERS:
         return value->text == NULL || value->text[0] != '\0' ? NULL : "something";
     case COUNT:
         return parse_count(value->text, &value->number) ? NULL : "a number from 1 to 65536";
@@ -186,6 +188,10 @@ static void take_option(int argc, char **argv, int *index, CommandLine *line, Er
             errors_add(errors, "--%s: expected %s, found \"%s\"", option->name, expected, value.text);
         else if (option->kind == MODE && value.text != NULL)
             take_job(line, value.text, errors);
+        else if (option->kind == FOLDERS && line->root_count == CLI_MAX_ROOTS)
+            errors_add(errors, "--%s: at most %d may be given", option->name, CLI_MAX_ROOTS);
+        else if (option->kind == FOLDERS)
+            line->roots[line->root_count++] = value.text;
         line->values[id] = value;
     }
 }
@@ -195,12 +201,12 @@ static unsigned mode_of(const CommandLine *line, ErrorList *errors) {
     if (values[OPTION_CHECK].given + values[OPTION_PLAN].given + values[OPTION_ROLE].given > 1)
         errors_add(errors, "--check, --plan and --role exclude each other");
     if (values[OPTION_ROLE].given)
-        return values[OPTION_ROLE].number == ROLE_SCHED ? SCHED : POD;
+        return values[OPTION_ROLE].number == ROLE_SCHED ? SCHED : values[OPTION_ROLE].number == ROLE_KEYGEN ? KEYGEN : POD;
     return values[OPTION_CHECK].given ? CHECK : values[OPTION_PLAN].given ? PLAN : RUN;
 }
 
 static const char *places_text(unsigned where) {
-    return where & RUN ? "a run" : where & PLAN ? "--plan" : where & SCHED ? "--role=sched" : "--role=pod";
+    return where & RUN ? "a run" : where & PLAN ? "--plan" : where & SCHED ? "--role=sched" : where & POD ? "--role=pod" : "--role=keygen";
 }
 
 static void check_places(const CommandLine *line, ErrorList *errors) {
@@ -213,12 +219,12 @@ static void check_places(const CommandLine *line, ErrorList *errors) {
         else if (!(options[i].where & mode))
             errors_add(errors, "--%s means nothing here: it goes with %s", options[i].name, places_text(options[i].where));
     }
-    if (line->values[OPTION_ROLE].given && line->values[OPTION_ROLE].number > ROLE_POD)
+    if (line->values[OPTION_ROLE].given && line->values[OPTION_ROLE].number > ROLE_KEYGEN)
         errors_add(errors, "--role=%s is not supported yet", line->values[OPTION_ROLE].text);
     if (line->values[OPTION_PLACEMENT].given && line->values[OPTION_PLACEMENT].number > PLACE_BLOCK)
         errors_add(errors, "--placement=%s is not supported yet", line->values[OPTION_PLACEMENT].text);
     Error error;
-    if (line->values[OPTION_LISTEN].given && !endpoint_check_bind(line->values[OPTION_LISTEN].text, line->values[OPTION_INSECURE].given, &error))
+    if (line->values[OPTION_LISTEN].given && !endpoint_check_bind(line->values[OPTION_LISTEN].text, line->values[OPTION_INSECURE].given || cli_key(line) != NULL, &error))
         errors_add(errors, "--listen: %s", error.text);
     if (line->values[OPTION_DEADLINE].given && line->values[OPTION_DEADLINE].number < 1000)
         errors_add(errors, "--deadline: expected at least 1 second, found \"%s\"", line->values[OPTION_DEADLINE].text);
@@ -246,6 +252,11 @@ bool cli_parse(int argc, char **argv, CommandLine *line, ErrorList *errors) {
     if (errors->count == 0)
         check_places(line, errors);
     return errors->count == 0;
+}
+
+const char *cli_key(const CommandLine *line) {
+    const char *variable = getenv("PHOBOS_KEY");
+    return line->values[OPTION_KEY].given ? line->values[OPTION_KEY].text : variable != NULL && *variable != '\0' ? variable : NULL;
 }
 
 const char *cli_option_name(OptionId id) {

@@ -144,6 +144,15 @@ void tensor_file_close(TensorFile *file);
 /* False ("input changed") when size, mtime or inode are not what they were at job start. */
 bool tensor_file_unchanged(const TensorFile *file, Error *error);
 
+/* ---- roots.c: --root ---- */
+
+typedef struct Roots Roots;
+/* The folders that files may be in. */
+Roots *roots_open(const char *const *folders, int count, Error *error);
+void roots_free(Roots *roots); /* NULL is nothing */
+/* As open(2), for a file that exists; EXDEV where its path leads out of the roots. NULL: any file. */
+int roots_open_file(const Roots *roots, const char *path, int flags);
+
 /* ---- space.c: room for outputs ---- */
 
 /* Sets the size of a new staging file and takes its space, or sees that it is there and leaves it `unreserved`. False: "disk full", or worse. */

@@ -70,7 +70,7 @@ bool endpoint_check_bind(const char *endpoint, bool insecure, Error *error) {
         return false;
     if (endpoint_is_open(endpoint) && !insecure)
         return error_set(
-            error, "to listen on '%s', beyond this machine, lets anybody in who reaches it; say --insecure to do so all the same", endpoint);
+            error, "to listen on '%s', beyond this machine, lets anybody in who reaches it: give --key and --peers, or say --insecure to do so all the same", endpoint);
     return true;
 }
 

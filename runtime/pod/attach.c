@@ -43,9 +43,9 @@ bool job_describe(const Job *job, int variant, Welcome *welcome, Error *error) {
 }
 
 /* A regular file or nothing: opening a pipe must not wait. */
-static int open_regular(const char *path, int flags, int *code) {
+static int open_regular(const Roots *roots, const char *path, int flags, int *code) {
     struct stat status;
-    int fd = open(path, flags | O_NONBLOCK | O_CLOEXEC);
+    int fd = roots_open_file(roots, path, flags | O_NONBLOCK | O_CLOEXEC);
     *code = fd < 0 ? errno : 0;
     if (fd >= 0 && (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))) {
         close(fd);
@@ -55,17 +55,21 @@ static int open_regular(const char *path, int flags, int *code) {
     return fd;
 }
 
-static void open_tensor(const WireTensor *tensor, int mode, TensorFile *file, WireSeen *seen) {
+/* False where a path leads out of the roots: the scheduler is not told more of what is there. */
+static bool open_tensor(const WireTensor *tensor, int mode, const Roots *roots, TensorFile *file, WireSeen *seen, Error *error) {
     *file = (TensorFile){.dtype = tensor->dtype, .rank = tensor->rank, .data_offset = tensor->data_offset, .exists = tensor->exists != 0};
     file->path = format_text("%s", tensor->path);
     memcpy(file->shape, tensor->shape, sizeof file->shape);
     file->old_fd = file->staging_fd = file->lock_fd = -1;
     int old_errno = 0, staging_errno = 0;
     if (mode != PHB_WRITE && tensor->exists)
-        file->old_fd = open_regular(tensor->path, O_RDONLY, &old_errno);
+        file->old_fd = open_regular(roots, tensor->path, O_RDONLY, &old_errno);
     if (tensor->staging[0])
-        file->staging_fd = open_regular(tensor->staging, O_RDWR, &staging_errno);
+        file->staging_fd = open_regular(roots, tensor->staging, O_RDWR, &staging_errno);
+    if (old_errno == EXDEV || staging_errno == EXDEV)
+        return error_set(error, "\"%s\" is in no folder that --root allows", old_errno == EXDEV ? tensor->path : tensor->staging);
     proof_look(file, old_errno, staging_errno, seen);
+    return true;
 }
 
 static bool welcome_fits(const PhbProgram *program, const Welcome *welcome) {
@@ -82,7 +86,7 @@ static bool welcome_fits(const PhbProgram *program, const Welcome *welcome) {
     return true;
 }
 
-Job *job_attach(const PhbProgram *program, const Welcome *welcome, WireSeen *seen, Error *error) {
+Job *job_attach(const PhbProgram *program, const Welcome *welcome, const Roots *roots, WireSeen *seen, Error *error) {
     if (!welcome_fits(program, welcome)) {
         error_set(error, "the scheduler's job does not fit this program");
         return NULL;
@@ -100,6 +104,11 @@ Job *job_attach(const PhbProgram *program, const Welcome *welcome, WireSeen *see
     memcpy(job->scalars, welcome->scalars, scalar_count * sizeof job->scalars[0]);
     memcpy(job->leaf_values, kernel->variants[welcome->variant].values, dim_count * sizeof job->leaf_values[0]);
     for (size_t t = 0; t < tensor_count; t++)
-        open_tensor(&welcome->tensors[t], kernel->tensors[t].mode, &job->tensors[t], &seen[t]);
+        job->tensors[t].old_fd = job->tensors[t].staging_fd = job->tensors[t].lock_fd = -1;
+    for (size_t t = 0; t < tensor_count; t++)
+        if (!open_tensor(&welcome->tensors[t], kernel->tensors[t].mode, roots, &job->tensors[t], &seen[t], error)) {
+            job_free(job);
+            return NULL;
+        }
     return job;
 }

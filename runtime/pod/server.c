@@ -1,5 +1,6 @@
 #include "runtime/pod/server.h"
 #include "runtime/net/proof.h"
+#include "runtime/net/curve.h"
 #include "runtime/net/socket.h"
 #include "runtime/pod/agent.h"
 #include "runtime/pod/attach.h"
@@ -26,6 +27,9 @@ typedef struct PodServer {
     DeviceSet devices; /* the first of them is this pod's */
     Agent agent;
     void *context, *control;
+    Guard *guard; /* NULL: keys are not in use */
+    void *watch;  /* of control's handshakes */
+    int broken;   /* of them, in a row */
     TilePlane *tiles;
     zmq_pollitem_t *polled;
     int polled_capacity;
@@ -72,7 +76,7 @@ static void fail(PodServer *server, const Error *error) {
 /* On a thread: opening and fingerprinting may wait for a slow disk. */
 static bool run_prove(void *context, Error *error) {
     PodServer *server = context;
-    server->job = job_attach(server->program, server->welcome, server->seen, error);
+    server->job = job_attach(server->program, server->welcome, server->options->roots, server->seen, error);
     return server->job != NULL;
 }
 
@@ -258,6 +262,25 @@ static Wait wait_for(PodServer *server) {
     return wait;
 }
 
+static void end_refused(PodServer *server, const char *why) {
+    fprintf(stderr, "error: pod %s: %s: %s\n", server->node, server->sched, why);
+    server->over = true;
+    server->exit_code = EXIT_REFUSED;
+}
+
+/* A handshake that fails is nothing that a socket tells of: it would try for ever. */
+static void take_handshakes(PodServer *server) {
+    enum { MOST_BROKEN = 3 }; /* the scheduler may end in the middle of one */
+    for (Handshake became; !server->over && (became = handshake_next(server->watch)) != HANDSHAKE_NONE;) {
+        server->broken = became == HANDSHAKE_BROKEN ? server->broken + 1 : 0;
+        if (became == HANDSHAKE_REFUSED)
+            end_refused(server, "the scheduler does not know this pod's key: it must be in the file that its --peers names");
+        else if (server->broken == MOST_BROKEN)
+            end_refused(server, server->options->keys ? "there is no scheduler with the key that --peers gives to '" SCHED_NAME "'"
+                                                      : "there is no scheduler that talks without keys; --key and --peers give this pod some");
+    }
+}
+
 static void loop(PodServer *server) {
     while (!server->over) {
         Wait wait = wait_for(server);
@@ -269,6 +292,7 @@ static void loop(PodServer *server) {
         if (items[0].revents & ZMQ_POLLOUT)
             perform(server, &(AgentAction){.kind = AGENT_ACTION_SEND, .type = WIRE_HELLO});
         take_messages(server);
+        take_handshakes(server);
         tile_plane_turn(server->tiles);
         if (!server->over && wait.prove >= 0 && items[wait.prove].revents)
             take_proof(server);
@@ -323,17 +347,27 @@ static void name_node(PodServer *server) {
         snprintf(server->node, sizeof server->node, "%s", server->options->node_name);
         return;
     }
+    if (server->options->keys) {
+        snprintf(server->node, sizeof server->node, "%s", server->options->keys->name);
+        return;
+    }
     gethostname(host, sizeof host - 1);
     snprintf(server->node, sizeof server->node, "%s:%ld", host, (long)getpid());
 }
 
 static bool open_sockets(PodServer *server, char *bound, size_t bound_size, Error *error) {
     const char *listen = server->options->listen ? server->options->listen : DEFAULT_POD_ENDPOINT;
-    if (!endpoint_check_connect(server->sched, error) || !endpoint_check_bind(listen, server->options->insecure, error))
+    const Keys *keys = server->options->keys;
+    const char *sched_key = keys ? keys_of_name(keys, SCHED_NAME) : NULL;
+    if (!endpoint_check_connect(server->sched, error) || !endpoint_check_bind(listen, server->options->insecure || keys, error))
         return false;
-    return (server->context = socket_context_new(error)) &&
+    if (keys && !sched_key)
+        return error_set(error, "--peers has no line for '%s', the scheduler, whose key a pod must know", SCHED_NAME);
+    return (server->context = socket_context_new(error)) && (!keys || (server->guard = guard_start(server->context, keys, error))) &&
            (server->control = socket_open(server->context, ZMQ_DEALER, WIRE_CONTROL_BYTES, SOCKET_DEAD_MS, error)) &&
-           (server->tiles = tile_plane_open(server->context, listen, server->node, server->options->log, bound, bound_size, error)) &&
+           (server->watch = handshake_watch(server->context, server->control, error)) &&
+           (!keys || curve_connect(server->control, keys, sched_key, error)) &&
+           (server->tiles = tile_plane_open(server->context, keys, listen, server->node, server->options->log, bound, bound_size, error)) &&
            socket_connect(server->control, server->sched, error);
 }
 
@@ -356,10 +390,12 @@ static void close_all(PodServer *server) {
     /* What was sent last, a goodbye, is given a moment to leave. */
     if (server->control)
         zmq_setsockopt(server->control, ZMQ_LINGER, &(int){200}, sizeof(int));
+    handshake_unwatch(server->control, server->watch);
     socket_close(server->control);
     tile_plane_close(server->tiles);
     free(server->polled);
     socket_context_free(server->context);
+    guard_free(server->guard);
     zmq_msg_close(&server->frame);
     free(server->inbox);
     free(server->outbox);
@@ -382,7 +418,7 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
     AgentConfig config = {.hello_ms = HELLO_MS};
     if (choose_device(server, &error) && open_sockets(server, bound, sizeof bound, &error) && make_hello(server, bound, &config.hello, &error)) {
         agent_init(&server->agent, &config, now_ms());
-        if (endpoint_is_open(bound))
+        if (endpoint_is_open(bound) && !options->keys)
             say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);
         say(server, LOG_INFO, "waiting for a scheduler at %s", server->sched);
         step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});

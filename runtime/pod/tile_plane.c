@@ -1,4 +1,5 @@
 #include "runtime/pod/tile_plane.h"
+#include "runtime/net/curve.h"
 #include "runtime/net/socket.h"
 
 #define XXH_INLINE_ALL
@@ -13,13 +14,14 @@ enum { SOCKET_DEAD_MS = 10000 };
 
 /* Whom tiles are fetched from. */
 typedef struct Source {
-    char endpoint[256];
+    char endpoint[256], node[KEY_NAME];
     void *socket; /* DEALER; NULL: nothing was asked for yet */
     bool unsent;  /* it could not take what was sent: there is no connection yet, or no more */
 } Source;
 
 struct TilePlane {
     void *context;
+    const Keys *keys;
     const char *node;
     LogLevel log;
     void *router; /* serves our tiles */
@@ -51,16 +53,17 @@ __attribute__((format(printf, 3, 4))) static void say(const TilePlane *plane, Lo
     fputc('\n', stderr);
 }
 
-TilePlane *tile_plane_open(void *context, const char *listen, const char *node, LogLevel log, char *bound, size_t bound_size, Error *error) {
+TilePlane *tile_plane_open(void *context, const Keys *keys, const char *listen, const char *node, LogLevel log, char *bound, size_t bound_size, Error *error) {
     TilePlane *plane = new_zeroed(1, sizeof *plane);
-    *plane = (TilePlane){.context = context, .node = node, .log = log};
+    *plane = (TilePlane){.context = context, .keys = keys, .node = node, .log = log};
     plane->serve = serve_new();
     plane->chunk = new_zeroed(1, WIRE_CHUNK_BYTES);
     plane->inbox = new_zeroed(1, sizeof *plane->inbox);
     plane->outbox = new_zeroed(1, sizeof *plane->outbox);
     zmq_msg_init(&plane->frame);
     plane->router = socket_open(context, ZMQ_ROUTER, WIRE_TILE_BYTES, SOCKET_DEAD_MS, error);
-    if (plane->router != NULL && socket_bind(plane->router, listen, bound, bound_size, error))
+    if (plane->router != NULL && (keys == NULL || curve_serve(plane->router, keys, error)) && socket_bind(plane->router, listen, bound, bound_size, error) &&
+        (keys == NULL || curve_self_test(context, bound, keys, error)))
         return plane;
     tile_plane_close(plane);
     return NULL;
@@ -87,8 +90,10 @@ void tile_plane_join(TilePlane *plane, Pod *pod, const uint8_t job_id[16], const
     memcpy(plane->job_id, job_id, sizeof plane->job_id);
     plane->source_count = peers->peers_count;
     plane->sources = new_zeroed(peers->peers_count, sizeof *plane->sources);
-    for (uint32_t s = 0; s < peers->peers_count; s++)
+    for (uint32_t s = 0; s < peers->peers_count; s++) {
         memcpy(plane->sources[s].endpoint, peers->peers[s].endpoint, sizeof plane->sources[s].endpoint);
+        memcpy(plane->sources[s].node, peers->peers[s].node, sizeof plane->sources[s].node);
+    }
     plane->fetches = fetch_new((int)instructions, peers->peers_count);
 }
 
@@ -207,13 +212,21 @@ static void send_unsent(TilePlane *plane, uint32_t peer) {
     fetch_reached(plane->fetches, peer, now_ms());
 }
 
+/* As a client of the peer whose key `--peers` has. */
+static bool use_keys(const TilePlane *plane, const Source *source, Error *error) {
+    if (plane->keys == NULL)
+        return true;
+    const char *key = keys_of_name(plane->keys, source->node);
+    return key != NULL ? curve_connect(source->socket, plane->keys, key, error) : error_set(error, "--peers has no key of pod %s", source->node);
+}
+
 static bool reach(TilePlane *plane, Source *source) {
     Error error;
     if (source->socket != NULL)
         return true;
     if (!endpoint_check_connect(source->endpoint, &error) ||
         !(source->socket = socket_open(plane->context, ZMQ_DEALER, WIRE_TILE_BYTES, SOCKET_DEAD_MS, &error)) ||
-        !socket_connect(source->socket, source->endpoint, &error)) {
+        !use_keys(plane, source, &error) || !socket_connect(source->socket, source->endpoint, &error)) {
         say(plane, LOG_WARNING, "%s", error.text);
         socket_close(source->socket);
         *source = (Source){.socket = NULL};

@@ -2,14 +2,16 @@
 #ifndef PHOBOS_TILE_PLANE_H
 #define PHOBOS_TILE_PLANE_H
 
+#include "runtime/net/keys.h"
 #include "runtime/pod/pod.h"
 
 #include <zmq.h>
 
 typedef struct TilePlane TilePlane;
 
-/* Listens at `listen`; `bound` gets the address. `node` is borrowed, for messages. */
-TilePlane *tile_plane_open(void *context, const char *listen, const char *node, LogLevel log, char *bound, size_t bound_size, Error *error);
+/* Listens at `listen`; `bound` gets the address. `node` is borrowed, for messages; so are `keys`, NULL where they are not in use: else peers are who they say, and
+ * the context has a guard. */
+TilePlane *tile_plane_open(void *context, const Keys *keys, const char *listen, const char *node, LogLevel log, char *bound, size_t bound_size, Error *error);
 void tile_plane_close(TilePlane *plane);
 
 /* The pod and its peers are known: tiles are served, and may be fetched. `instructions`: of the pod's engine. */

@@ -282,9 +282,11 @@ static void on_bye(SchedCore *core, Pod *pod, const Bye *bye, uint64_t now_ms, S
     }
 }
 
-static void on_message(SchedCore *core, uint64_t connection, const WireMessage *message, uint64_t now_ms, SchedActions *actions) {
+static void on_message(SchedCore *core, const SchedEvent *event, uint64_t now_ms, SchedActions *actions) {
+    uint64_t connection = event->connection;
+    const WireMessage *message = event->message;
     if (message->header.type == WIRE_HELLO) {
-        sched_on_hello(core, connection, &message->hello, now_ms, actions);
+        sched_on_hello(core, connection, &message->hello, event->sender, now_ms, actions);
         return;
     }
     Pod *pod = pod_by_connection(core, connection);
@@ -346,7 +348,7 @@ void sched_step(SchedCore *core, const SchedEvent *event, uint64_t now_ms, Sched
     actions->count = 0;
     switch (event->kind) {
     case SCHED_EVENT_MESSAGE:
-        on_message(core, event->connection, event->message, now_ms, actions);
+        on_message(core, event, now_ms, actions);
         break;
     case SCHED_EVENT_TICK:
         on_tick(core, now_ms, actions);

@@ -45,6 +45,7 @@ typedef struct SchedEvent {
     SchedEventKind kind;
     uint64_t connection;
     const WireMessage *message;
+    const char *sender; /* MESSAGE: the name that the sender's key has; NULL: keys are not in use */
     bool ok;
     const char *text;
 } SchedEvent;

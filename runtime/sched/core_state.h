@@ -67,8 +67,8 @@ __attribute__((format(printf, 4, 5))) void sched_job_over(SchedCore *core, int e
 
 /* ---- join.c ---- */
 
-/* A pod that is new, connected again, or refused. */
-void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, uint64_t now_ms, SchedActions *actions);
+/* A pod that is new, connected again, or refused. `sender`: the name that its key proves; NULL: keys are not in use. */
+void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, const char *sender, uint64_t now_ms, SchedActions *actions);
 /* What a pod sees of the job's files: it may work, or the job fails. */
 void sched_on_proof(SchedCore *core, Pod *pod, const Proof *proof, uint64_t now_ms);
 

@@ -43,7 +43,7 @@ static bool takes_class(const SchedCore *core, uint64_t connection, const Hello 
     return false;
 }
 
-void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, uint64_t now_ms, SchedActions *actions) {
+void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, const char *sender, uint64_t now_ms, SchedActions *actions) {
     const SchedConfig *config = &core->config;
     if (memcmp(hello->build_id, config->build_id, sizeof config->build_id) != 0) {
         char theirs[33], ours[33];
@@ -54,6 +54,12 @@ void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, ui
         sched_act_reject(
             actions, connection, REJECT_BUILD, "another build: this pod is %s, the scheduler %s; start both from one executable", theirs, ours);
         sched_act_log(actions, "pod %s refused: its build is %s, this one %s", hello->node, theirs, ours);
+        return;
+    }
+    if (sender && strncmp(hello->node, sender, sizeof hello->node) != 0) {
+        sched_act_reject(
+            actions, connection, REJECT_NAME, "the key of '%s' does not prove the name '%s'; --node-name must be the key's", sender, hello->node);
+        sched_act_log(actions, "refused: the key of '%s' came with the name '%s'", sender, hello->node);
         return;
     }
     if (hello->protocol_min > WIRE_PROTOCOL || hello->protocol_max < WIRE_PROTOCOL) {

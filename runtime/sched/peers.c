@@ -37,5 +37,6 @@ void sched_name_peers(const SchedCore *core, const Pod *pod, Peers *peers) {
         memset(&peers->peers[i], 0, sizeof peers->peers[i]);
         if (!same_host(pod, &core->pods[i]))
             memcpy(peers->peers[i].endpoint, core->pods[i].tile_endpoint, sizeof peers->peers[i].endpoint);
+        memcpy(peers->peers[i].node, core->pods[i].node, sizeof peers->peers[i].node);
     }
 }

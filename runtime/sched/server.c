@@ -1,6 +1,7 @@
 #include "runtime/sched/server.h"
 #include "runtime/measure.h"
 #include "runtime/net/proof.h"
+#include "runtime/net/curve.h"
 #include "runtime/net/socket.h"
 #include "runtime/pod/attach.h"
 #include "runtime/progress.h"
@@ -33,6 +34,8 @@ typedef struct Server {
     SchedCore *core;
     SchedActions actions;
     void *context, *control;
+    Guard *guard; /* NULL: keys are not in use */
+    uint64_t strangers; /* refused, as far as was said */
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
     Task *reserve, *publish; /* NULL while they do not run */
@@ -155,12 +158,25 @@ static void take_messages(Server *server) {
             drop_junk(server, "not one part");
             continue;
         }
+        char sender[KEY_NAME];
+        curve_sender(&server->frame, sender);
         WireError error = wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, NULL, NULL);
         if (error)
             drop_junk(server, wire_error_text(error));
         else
-            step(server, &(SchedEvent){.kind = SCHED_EVENT_MESSAGE, .connection = route_connection(&route), .message = server->inbox});
+            step(server, &(SchedEvent){.kind = SCHED_EVENT_MESSAGE,
+                             .connection = route_connection(&route),
+                             .message = server->inbox,
+                             .sender = server->guard ? sender : NULL});
     }
+}
+
+/* At most as often as the loop turns: a flood of them is one line each tick. */
+static void tell_of_strangers(Server *server) {
+    uint64_t strangers = server->guard ? guard_refused(server->guard) : 0;
+    if (strangers > server->strangers)
+        say(server, LOG_WARNING, "warning: %" PRIu64 " connections refused so far whose keys are not among the peers", strangers);
+    server->strangers = strangers;
 }
 
 /* Time counts from the first unit dealt: waiting for pods is not the job's. */
@@ -187,6 +203,7 @@ static void loop(Server *server) {
             step(server, &(SchedEvent){.kind = SCHED_EVENT_STOP, .text = "the user"});
         }
         take_messages(server);
+        tell_of_strangers(server);
         if (!server->over && items[1].revents && publishing)
             take_publish(server);
         else if (!server->over && items[1].revents && server->reserve)
@@ -321,15 +338,18 @@ static bool open_core(Server *server, Error *error) {
 static bool open_socket(Server *server, Error *error) {
     const char *listen = server->options->listen ? server->options->listen : DEFAULT_SCHED_ENDPOINT;
     char bound[256];
-    if (!endpoint_check_bind(listen, server->options->insecure, error))
+    const Keys *keys = server->options->keys;
+    if (!endpoint_check_bind(listen, server->options->insecure || keys, error))
         return false;
     server->context = socket_context_new(error);
-    if (!server->context)
+    if (!server->context || (keys && !(server->guard = guard_start(server->context, keys, error))))
         return false;
     server->control = socket_open(server->context, ZMQ_ROUTER, WIRE_CONTROL_BYTES, (uint32_t)server->options->deadline_ms, error);
-    if (!server->control || !socket_bind(server->control, listen, bound, sizeof bound, error))
+    if (!server->control || (keys && !curve_serve(server->control, keys, error)) ||
+        !socket_bind(server->control, listen, bound, sizeof bound, error) || (keys && !curve_self_test(server->context, bound, keys, error)))
         return false;
-    if (endpoint_is_open(bound))
+    server->strangers = keys ? guard_refused(server->guard) : 0; /* the self-test was one */
+    if (endpoint_is_open(bound) && !keys)
         say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);
     say(server, LOG_INFO, "waiting for pods at %s", bound);
     return true;
@@ -368,6 +388,7 @@ static void close_all(Server *server) {
         task_end(server->publish, &ignored);
     socket_close(server->control);
     socket_context_free(server->context);
+    guard_free(server->guard);
     sched_core_free(server->core);
     free(server->actions.items);
     placement_free(server->placement);

@@ -2,7 +2,7 @@
 #ifndef PHOBOS_SCHED_SERVER_H
 #define PHOBOS_SCHED_SERVER_H
 
-#include "runtime/runtime.h"
+#include "runtime/net/keys.h"
 
 typedef struct ServeOptions {
     const char *listen; /* NULL: DEFAULT_SCHED_ENDPOINT */
@@ -10,6 +10,7 @@ typedef struct ServeOptions {
     int join_window_ms, join_timeout_ms;
     int deadline_ms; /* a pod not heard for so long is dead */
     bool insecure;
+    const Keys *keys; /* borrowed; NULL: whoever connects is let in */
     PlanOptions plan; /* memory: of each pod, 0 as much as it has */
     bool mixed; /* pods of several device classes may work on the job */
     ProgressMode progress;

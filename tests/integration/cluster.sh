@@ -385,6 +385,119 @@ case_many_pods() {
     finished
 }
 
+# Keys for the scheduler, pods and a stranger, who is not among the peers.
+make_keys() {
+    for name in sched p1 p2 stranger; do
+        ./add --role=keygen --key=$name.key >made || fail "no key for $name"
+        grep -q "$(sed -n 's/^secret //p' $name.key | sed 's/[][\.*^$/]/\\&/g')" made && fail "keygen prints the secret"
+    done
+    cat sched.key.pub p1.key.pub p2.key.pub >peers
+    [ "$(stat -c %a p1.key)" = 600 ] || fail "a key that others may read"
+}
+
+# What no process may show of its key: not in its arguments, its environment or what it says.
+keeps_secrets() {
+    for name in sched p1 p2 stranger; do
+        secret=$(sed -n 's/^secret //p' $name.key)
+        grep -lF -e "$secret" ./*.log && fail "$name's secret is in a log"
+        for pid in $(pgrep -P $$); do
+            cat "/proc/$pid/cmdline" "/proc/$pid/environ" 2>/dev/null | grep -qF -e "$secret" && fail "$name's secret is in the arguments of $pid"
+        done
+    done
+    return 0
+}
+
+# Pods of two hosts with keys, who fetch a shared tile from each other, and everybody who has none that counts.
+case_keys() {
+    shared=$samples/../tests/run/scale_columns
+    "$phobosc" --gpu=none "$shared/scale_columns.phb" -o add
+    cp "$shared/job.json" .
+    oracle=$(dirname "$oracle")/oracle_scale_columns
+    "$oracle" make job.json
+    make_keys
+    sched --nodes=2 --key=sched.key --peers=peers
+    pod stranger --key=stranger.key --peers=peers
+    ends 78 "$stranger" "a stranger"
+    says stranger.log "does not know this pod's key"
+    pod keyless
+    ends 78 "$keyless" "a pod without keys"
+    says keyless.log "no scheduler that talks without keys"
+    sed "s/^sched .*/sched $(cut -d' ' -f2 stranger.key.pub | sed 's/[&/\\]/\\&/g')/" peers >other_peers
+    pod deceived --node-name=p1 --key=p1.key --peers=other_peers
+    ends 78 "$deceived" "a pod that expects another scheduler"
+    says deceived.log "no scheduler with the key"
+    pod p2 --node-name=p1 --key=p2.key --peers=peers
+    ends 78 "$p2" "a pod with another's name"
+    says p2.log "the key of 'p2' does not prove the name 'p1'"
+    pod p1 --key=p1.key --peers=peers
+    wait_for sched.log "pod p1 joined"
+    keeps_secrets
+    PHOBOS_KEY=p2.key timeout 60 ./add --role=pod --sched=$listen --threads=1 --log=info --peers=peers --listen=tcp://127.0.0.2:* >p2.log 2>&1 &
+    finished
+    [ "$(tiles_of p1)" -gt 0 ] && [ "$(tiles_of p2)" -gt 0 ] || fail "a pod computed nothing"
+    [ "$(sed -n 's/^pod p[12] moved:.* \([0-9]*\) fetched.*/\1/p' sched.log | paste -sd+ | bc)" = 1 ] || fail "not one tile was fetched"
+    says sched.log "connections refused so far whose keys are not among the peers"
+    keeps_secrets
+}
+
+# What is wrong with keys is said before anything begins; and who listens beyond this machine has some, or says that it wants none.
+case_bad_keys() {
+    make_job 3
+    make_keys
+    refuses() { # TEXT OPTION...
+        text=$1
+        shift
+        code=0
+        timeout 20 ./add "$@" >refused.log 2>&1 || code=$?
+        [ $code != 0 ] && [ $code -lt 124 ] || fail "$* ended with $code"
+        says refused.log "$text"
+    }
+    refuses "go together" --role=sched job.json --key=sched.key
+    refuses "go together" --role=pod --peers=peers
+    refuses "cannot open 'absent'" --role=sched job.json --key=absent --peers=peers
+    chmod 644 p1.key
+    refuses "others than its owner may read the key" --role=pod --key=p1.key --peers=peers
+    chmod 600 p1.key
+    grep -v '^sched' peers >headless
+    refuses "has no line for 'sched'" --role=pod --key=p1.key --peers=headless
+    refuses "give --key and --peers, or say --insecure" --role=sched job.json --listen=tcp://0.0.0.0:$port
+    refuses "give --key and --peers, or say --insecure" --role=pod --listen=tcp://0.0.0.0:*
+    refuses "cannot make 'p1.key'" --role=keygen --key=p1.key
+    refuses "is no name for a key" --role=keygen --key=new.key --node-name='a b'
+    refuses "needs --key=FILE" --role=keygen
+    refuses "takes no job file" --role=keygen --key=new.key job.json
+    [ ! -e new.key ] || fail "a key was left behind"
+    refuses "--root: cannot open the folder '/nonexistent'" --role=pod --root=/nonexistent
+    sched --nodes=1 --listen=tcp://0.0.0.0:$port --key=sched.key --peers=peers
+    pod p1 --key=p1.key --peers=peers
+    finished
+    grep -q "nothing authenticates" sched.log && fail "a warning about keys that are there"
+    return 0
+}
+
+# A pod that is told of files outside of its --root does not touch them.
+case_roots() {
+    mkdir inside outside
+    make_job 30
+    for name in a b; do cp $name.npy inside; done
+    printf old >inside/c.npy
+    sed 's|"a.npy"|"inside/a.npy"|; s|"b.npy"|"inside/b.npy"|; s|"c.npy"|"inside/c.npy"|' job.json >inside.json
+    mv job.json outside.json
+    cp inside.json job.json
+    sched --nodes=1
+    pod p1 --root="$work/outside" --root="$work/inside"
+    ends 0 "$sched" scheduler
+    "$oracle" check job.json || fail "wrong bytes"
+    ln -s "$work/a.npy" inside/link.npy
+    sed 's|"inside/a.npy"|"a.npy"|' inside.json >job.json
+    sched --nodes=1
+    pod p1 --root="$work/inside"
+    ends 1 "$sched" scheduler
+    says sched.log "is in no folder that --root allows"
+    says p1.log "is in no folder that --root allows"
+    nothing_left
+}
+
 case_namespaces() {
     [ "$(id -u)" = 0 ] && command -v ip >/dev/null || exit 77
     first=phb$$a second=phb$$b

@@ -96,7 +96,6 @@ static const struct {
     {"--check --progress=bar job.json", "--progress means nothing here"},
     {"--role=king", "--role: expected sched|pod|keygen|doctor, found \"king\""},
     /* built later */
-    {"--role=keygen", "--role=keygen is not supported yet"},
     {"--role=doctor", "--role=doctor is not supported yet"},
     {"--simt-seed=3 job.json", "--simt-seed means nothing here: it goes with --device=simt"},
     {"--device=cpu --simt-weak job.json", "--simt-weak means nothing here: it goes with --device=simt"},
@@ -109,10 +108,11 @@ static const struct {
     {"--placement=near-data job.json", "--placement=near-data is not supported yet"},
     {"--resume job.json", "--resume is not supported yet"},
     {"--trace=t.json job.json", "--trace is not supported yet"},
-    {"--root=/data --role=pod", "--root is not supported yet"},
+    {"--root=/data job.json", "--root means nothing here: it goes with --role=pod"},
+    {"--root= --role=pod", "--root: expected something, found \"\""},
     {"--persist --role=pod", "--persist is not supported yet"},
-    {"--key=k --role=pod", "--key is not supported yet"},
-    {"--peers=p --role=pod", "--peers is not supported yet"},
+    {"--key=k job.json", "--key means nothing here: it goes with --role=sched"},
+    {"--peers=p --role=keygen", "--peers means nothing here: it goes with --role=sched"},
     /* wrong before it is unsupported */
     {"--audit=120% job.json", "--audit: expected 0% to 100%, found \"120%\""},
     {"--placement=best job.json", "--placement: expected round-robin|block|near-data"},

@@ -444,6 +444,21 @@ START_TEST(refuses_another_build_with_both_ids) {
 }
 END_TEST
 
+/* Where keys are in use, a pod's name is its key's. */
+START_TEST(keys_prove_names) {
+    begin();
+    hello(1);
+    step((SchedEvent){.kind = SCHED_EVENT_MESSAGE, .connection = 1, .message = &message, .sender = "n2"});
+    const SchedAction *send = action_of(SCHED_ACTION_SEND, 1, WIRE_REJECT);
+    ck_assert_ptr_nonnull(send);
+    ck_assert_int_eq(send->reject_code, REJECT_NAME);
+    ck_assert_uint_eq(sched_pod_count(core), 0);
+    step((SchedEvent){.kind = SCHED_EVENT_MESSAGE, .connection = 1, .message = &message, .sender = "n1"});
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_SEND, 1, WIRE_WELCOME));
+    ck_assert_uint_eq(sched_pod_count(core), 1);
+}
+END_TEST
+
 typedef struct Refused {
     uint16_t protocol_min, protocol_max;
     int joined;
@@ -640,6 +655,7 @@ int main(void) {
     tcase_add_test(cases, says_why_publishing_failed);
     tcase_add_test(cases, ends_when_the_shell_cannot_go_on);
     tcase_add_test(cases, refuses_another_build_with_both_ids);
+    tcase_add_test(cases, keys_prove_names);
     tcase_add_loop_test(cases, refuses_whom_it_cannot_take, 0, sizeof refused / sizeof refused[0]);
     tcase_add_test(cases, takes_a_range_of_protocols_that_holds_ours);
     tcase_add_loop_test(cases, a_pod_that_sees_other_files_ends_the_job, 0, sizeof differences / sizeof differences[0]);
