@@ -30,6 +30,8 @@ static LLVMValueRef round_bits(Emitter *e, LLVMValueRef bits, unsigned drop) {
 }
 
 static LLVMValueRef bf16_compress(Emitter *e, LLVMValueRef value) {
+    if (e->level->has_bf16)
+        return LLVMBuildBitCast(e->builder, LLVMBuildFPTrunc(e->builder, value, e->bf16, ""), e->i16, "");
     LLVMValueRef bits = bits_of(e, value);
     LLVMValueRef quiet = LLVMBuildOr(e->builder, bits, int_const(e, 0x400000), "");
     LLVMValueRef rounded = LLVMBuildSelect(e->builder, is_nan(e, value), quiet, round_bits(e, bits, 16), "");
@@ -37,6 +39,8 @@ static LLVMValueRef bf16_compress(Emitter *e, LLVMValueRef value) {
 }
 
 static LLVMValueRef bf16_expand(Emitter *e, LLVMValueRef bits) {
+    if (e->level->has_bf16)
+        return LLVMBuildFPExt(e->builder, LLVMBuildBitCast(e->builder, bits, e->bf16, ""), e->f32, "");
     return float_from_bits(e, LLVMBuildShl(e->builder, LLVMBuildZExt(e->builder, bits, e->i32, ""), int_const(e, 16), ""));
 }
 

@@ -15,9 +15,13 @@
 /* A CPU level as LLVM knows it. */
 typedef struct CpuLevel {
     const char *name, *cpu, *features;
-    bool has_f16c; /* converts f16 by instructions */
+    bool has_f16c;                    /* converts f16 by instructions, */
+    bool has_bf16;                    /* and bf16 */
+    const char *pack_f16, *pack_bf16; /* intrinsics that round two f32 and put the second into the lower half of a word; NULL: none */
     bool has_fma;
-    int vector_bytes; /* of the widest registers */
+    int vector_bytes;        /* of the widest registers */
+    bool has_extremes;       /* llvm.maxnum and llvm.minnum are one instruction each that takes +0 for more than -0 */
+    const char *exp2, *log2; /* intrinsics on f32 that are near the result, for @fastmath; NULL: none */
 } CpuLevel;
 
 typedef struct Emitter {
@@ -26,7 +30,7 @@ typedef struct Emitter {
     LLVMModuleRef module;
     LLVMBuilderRef builder;
     LLVMTargetDataRef layout;
-    LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
+    LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr;
     const CpuLevel *level;           /* under construction */
     bool fastmath;                   /* the kernel under construction */
     LLVMValueRef fmod_f32, fmod_f64; /* internal functions, made on first use */
@@ -39,6 +43,8 @@ LLVMTypeRef value_type(const Emitter *e, PhbDType dtype);
 LLVMTypeRef memory_type(const Emitter *e, PhbDType dtype);
 LLVMValueRef value_from_memory(Emitter *e, PhbDType dtype, LLVMValueRef stored);
 LLVMValueRef value_to_memory(Emitter *e, PhbDType dtype, LLVMValueRef value);
+LLVMValueRef values_to_memory(
+    Emitter *e, PhbDType dtype, LLVMValueRef const *values, int count); /* a vector as it lies in memory; of one, the element */
 LLVMValueRef value_const(Emitter *e, PhbDType dtype, uint64_t bits);
 /* From the value's bits zero-extended to 64, as launches and constants carry scalars. */
 LLVMValueRef value_from_bits(Emitter *e, PhbDType dtype, LLVMValueRef bits);
@@ -51,7 +57,7 @@ LLVMValueRef emit_float_extreme(Emitter *e, bool is_max, LLVMValueRef a, LLVMVal
 LLVMValueRef emit_int_extreme(Emitter *e, bool is_max, bool is_signed, LLVMValueRef a, LLVMValueRef b);
 /* An intrinsic that is overloaded on the type of its first argument alone, which is the result's. */
 LLVMValueRef emit_intrinsic(Emitter *e, const char *name, LLVMValueRef const *arguments, int count);
-LLVMValueRef emit_int_const(const Emitter *e, int64_t value); /* i64 */
+LLVMValueRef emit_int_const(const Emitter *e, int64_t value);      /* i64 */
 LLVMValueRef emit_min(Emitter *e, LLVMValueRef a, LLVMValueRef b); /* i64, signed */
 LLVMValueRef emit_max(Emitter *e, LLVMValueRef a, LLVMValueRef b);
 

@@ -44,6 +44,7 @@ void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef machine, co
         .i32 = LLVMInt32TypeInContext(llvm),
         .i64 = LLVMInt64TypeInContext(llvm),
         .f16 = LLVMHalfTypeInContext(llvm),
+        .bf16 = LLVMBFloatTypeInContext(llvm),
         .f32 = LLVMFloatTypeInContext(llvm),
         .f64 = LLVMDoubleTypeInContext(llvm),
         .ptr = LLVMPointerTypeInContext(llvm, 0),
@@ -65,7 +66,8 @@ static CpuLevel *find_level(Context *context, const char *name) {
     CpuLevel *level = NEW(context->arena, CpuLevel);
     if (strcmp(name, "native") != 0) {
         bool first = strcmp(name, "x86-64-v2") == 0;
-        *level = (CpuLevel){name, name, "", !first, !first, first ? 16 : strcmp(name, "x86-64-v3") == 0 ? 32 : 64};
+        int bytes = first ? 16 : strcmp(name, "x86-64-v3") == 0 ? 32 : 64;
+        *level = (CpuLevel){.name = name, .cpu = name, .features = "", .has_f16c = !first, .has_fma = !first, .vector_bytes = bytes};
         return level;
     }
     char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();

@@ -12,7 +12,38 @@ static bool is_polynomial(OpKind kind) {
     return kind >= OP_POW && kind <= OP_COS && kind != OP_SQRT && kind != OP_RSQRT;
 }
 
+static LLVMValueRef call_near(Emitter *e, const char *name, LLVMValueRef x) {
+    LLVMTypeRef type = LLVMFunctionType(e->f32, &e->f32, 1, false);
+    LLVMValueRef function = LLVMGetNamedFunction(e->module, name);
+    return LLVMBuildCall2(e->builder, type, function ? function : LLVMAddFunction(e->module, name, type), &x, 1, "");
+}
+
+/* A factor of the argument or the result, rounded with what is beside it where the source allows it. */
+static LLVMValueRef multiply_near(Emitter *e, LLVMValueRef x, double factor) {
+    LLVMValueRef product = LLVMBuildFMul(e->builder, x, LLVMConstReal(e->f32, factor), "");
+    if (LLVMCanValueUseFastMathFlags(product))
+        LLVMSetFastMathFlags(product, LLVMFastMathAllowContract | LLVMFastMathAllowReassoc);
+    return product;
+}
+
+/* What @fastmath allows and the machine has an instruction for; NULL: nothing. */
+static LLVMValueRef emit_near(Emitter *e, OpKind kind, LLVMValueRef x) {
+    const double log2e = 1.44269504088896340736, ln2 = 0.69314718055994530942;
+    if (kind == OP_EXP2 && e->level->exp2)
+        return call_near(e, e->level->exp2, x);
+    if (kind == OP_EXP && e->level->exp2)
+        return call_near(e, e->level->exp2, multiply_near(e, x, log2e));
+    if (kind == OP_LOG2 && e->level->log2)
+        return call_near(e, e->level->log2, x);
+    if (kind == OP_LOG && e->level->log2)
+        return multiply_near(e, call_near(e, e->level->log2, x), ln2);
+    return NULL;
+}
+
 LLVMValueRef emit_maths(Emitter *e, OpKind kind, PhbDType dtype, LLVMValueRef a, LLVMValueRef b) {
+    LLVMValueRef near = e->fastmath && dtype != PHB_F64 ? emit_near(e, kind, a) : NULL;
+    if (near)
+        return near;
     if (is_polynomial(kind))
         function_use_widest(e, LLVMGetBasicBlockParent(LLVMGetInsertBlock(e->builder)));
     Maths m = maths_of(e, dtype == PHB_F64);

@@ -60,6 +60,36 @@ LLVMValueRef value_to_memory(Emitter *e, PhbDType dtype, LLVMValueRef value) {
     return value;
 }
 
+/* Of a float that was rounded to 16 bits and back, the one before: it rounds to the same. */
+static LLVMValueRef before_rounding(LLVMValueRef value) {
+    LLVMValueRef half = LLVMIsAFPExtInst(value) ? LLVMGetOperand(value, 0) : value;
+    while (LLVMIsABitCastInst(half))
+        half = LLVMGetOperand(half, 0);
+    return LLVMIsAFPTruncInst(half) ? LLVMGetOperand(half, 0) : value;
+}
+
+static LLVMValueRef pack_pair(Emitter *e, const char *name, LLVMTypeRef half, LLVMValueRef low, LLVMValueRef high) {
+    LLVMTypeRef parameters[2] = {e->f32, e->f32}, type = LLVMFunctionType(LLVMVectorType(half, 2), parameters, 2, false);
+    LLVMValueRef function = LLVMGetNamedFunction(e->module, name), operands[2] = {before_rounding(high), before_rounding(low)};
+    LLVMValueRef pair = LLVMBuildCall2(e->builder, type, function ? function : LLVMAddFunction(e->module, name, type), operands, 2, "");
+    return LLVMBuildBitCast(e->builder, pair, e->i32, "");
+}
+
+LLVMValueRef values_to_memory(Emitter *e, PhbDType dtype, LLVMValueRef const *values, int count) {
+    const char *pack = dtype == PHB_F16 ? e->level->pack_f16 : dtype == PHB_BF16 ? e->level->pack_bf16 : NULL;
+    LLVMTypeRef memory = memory_type(e, dtype), type = count > 1 ? LLVMVectorType(memory, (unsigned)count) : memory;
+    int step = pack && count > 1 ? 2 : 1;
+    if (count == 1)
+        return value_to_memory(e, dtype, values[0]);
+    LLVMValueRef vector = LLVMGetPoison(step == 2 ? LLVMVectorType(e->i32, (unsigned)count / 2) : type);
+    for (int i = 0; i < count; i += step) {
+        LLVMValueRef part =
+            step == 2 ? pack_pair(e, pack, dtype == PHB_F16 ? e->f16 : e->bf16, values[i], values[i + 1]) : value_to_memory(e, dtype, values[i]);
+        vector = LLVMBuildInsertElement(e->builder, vector, part, LLVMConstInt(e->i32, (unsigned)(i / step), false), "");
+    }
+    return LLVMBuildBitCast(e->builder, vector, type, "");
+}
+
 LLVMValueRef value_from_bits(Emitter *e, PhbDType dtype, LLVMValueRef bits) {
     LLVMTypeRef type = memory_type(e, dtype);
     if (type == e->f64)
@@ -160,6 +190,8 @@ LLVMValueRef emit_intrinsic(Emitter *e, const char *name, LLVMValueRef const *ar
  * on vectors, too. */
 LLVMValueRef emit_float_extreme(Emitter *e, bool is_max, LLVMValueRef a, LLVMValueRef b) {
     LLVMBuilderRef builder = e->builder;
+    if (e->level->has_extremes && LLVMTypeOf(a) == e->f32)
+        return emit_intrinsic(e, is_max ? "llvm.maxnum" : "llvm.minnum", (LLVMValueRef[]){a, b}, 2);
     LLVMTypeRef type = LLVMTypeOf(a), bits = LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type;
     bits = bits == e->f32 ? e->i32 : e->i64;
     if (LLVMGetTypeKind(type) == LLVMVectorTypeKind)

@@ -291,9 +291,9 @@ static void run_case(const Compiled *compiled, const Shape *shape, const char *l
 }
 
 static const CpuLevel levels[] = {
-    {"x86-64-v2", "x86-64-v2", "", false, false, 16},
-    {"x86-64-v3", "x86-64-v3", "", true, true, 32},
-    {"x86-64-v4", "x86-64-v4", "", true, true, 64},
+    {.name = "x86-64-v2", .cpu = "x86-64-v2", .features = "", .has_f16c = false, .has_fma = false, .vector_bytes = 16},
+    {.name = "x86-64-v3", .cpu = "x86-64-v3", .features = "", .has_f16c = true, .has_fma = true, .vector_bytes = 32},
+    {.name = "x86-64-v4", .cpu = "x86-64-v4", .features = "", .has_f16c = true, .has_fma = true, .vector_bytes = 64},
 };
 
 static bool level_runs(int level) {

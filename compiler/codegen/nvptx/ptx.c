@@ -53,11 +53,21 @@ static void check_text(const char *text, const char *file) {
         internal_error(file, "LLVM code generation", "an intrinsic that NVPTX does not have");
 }
 
-const char *nvptx_compile(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise, const char *file) {
+const char *nvptx_compile(
+    Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise, const char *file) {
     LLVMTargetMachineRef machine = make_machine(target, optimise, file);
     Emitter e;
     emitter_init(&e, context, machine, TRIPLE, file);
-    const CpuLevel arithmetic = {.name = target->name, .has_f16c = true, .has_fma = true, .vector_bytes = 16};
+    const CpuLevel arithmetic = {.name = target->name,
+        .has_f16c = true,
+        .has_bf16 = true,
+        .pack_f16 = "llvm.nvvm.ff2f16x2.rn",
+        .pack_bf16 = "llvm.nvvm.ff2bf16x2.rn",
+        .has_fma = true,
+        .vector_bytes = 16,
+        .has_extremes = true,
+        .exp2 = "llvm.nvvm.ex2.approx.ftz.f",
+        .log2 = "llvm.nvvm.lg2.approx.ftz.f"};
     e.level = &arithmetic;
     e.fastmath = fastmath;
     for (int i = 0; i < count; i++)

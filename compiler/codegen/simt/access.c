@@ -241,16 +241,12 @@ void simt_load(Simt *s, const IrOp *op) {
 /* ---- stores ---- */
 
 static void store_registers(Simt *s, const SimtSlice *slice, bool is_full, LLVMValueRef const *registers) {
-    Emitter *e = s->e;
     int run = is_full ? slice->run : 1;
     LLVMValueRef common = thread_address(s, slice), owner = simt_owner(s, slice->type->layout);
     for (int i = 0; i < simt_count(slice->type); i += run) {
         SimtAccess access = element_access(s, slice, common, i, run);
         access.predicate = simt_and(s, owner, is_full ? simt_exists(s, slice->type, i) : in_bounds(s, slice, i));
-        LLVMValueRef value = run > 1 ? LLVMGetPoison(access.type) : value_to_memory(e, slice->type->scalar, registers[i]);
-        for (int k = 0; run > 1 && k < run; k++)
-            value = LLVMBuildInsertElement(e->builder, value, value_to_memory(e, slice->type->scalar, registers[i + k]), simt_int(s, k), "");
-        s->target->store(s, &access, value);
+        s->target->store(s, &access, values_to_memory(s->e, slice->type->scalar, registers + i, run));
     }
 }
 

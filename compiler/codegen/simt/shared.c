@@ -9,8 +9,8 @@ static int64_t element_bytes(const Type *type) {
     return dtype_bits(type->scalar) / 8;
 }
 
-/* A tile in shared memory, row by row. Where `chunks` is not 0, the 16-byte chunks of a row change places with those at an XOR of them with so many bits
- * of (row >> shift): threads that go down a column, 2^shift rows each, then meet in different banks. */
+/* A tile in shared memory, row by row. Where `chunks` is not 0, the 16-byte chunks of a row change places with those at an XOR of them with so many
+ * bits of (row >> shift): threads that go down a column, 2^shift rows each, then meet in different banks. */
 typedef struct SharedTile {
     int64_t at, pitch;
     int chunks, shift;
@@ -38,17 +38,10 @@ static LLVMValueRef element_address(Simt *s, const Type *type, const SharedTile 
 }
 
 static void put_tile(Simt *s, const Type *type, LLVMValueRef const *registers, const SharedTile *tile, Span span) {
-    Emitter *e = s->e;
     int run = run_length(type, tile);
     unsigned align = (unsigned)(run * element_bytes(type));
     for (int i = 0; i < simt_count(type); i += run) {
-        LLVMValueRef value = value_to_memory(e, type->scalar, registers[i]);
-        if (run > 1) {
-            LLVMValueRef vector = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(value), (unsigned)run));
-            for (int k = 0; k < run; k++)
-                vector = LLVMBuildInsertElement(e->builder, vector, value_to_memory(e, type->scalar, registers[i + k]), simt_int(s, k), "");
-            value = vector;
-        }
+        LLVMValueRef value = values_to_memory(s->e, type->scalar, registers + i, run);
         LLVMValueRef predicate = simt_and(s, simt_owner(s, type->layout), simt_exists(s, type, i));
         simt_shared_store(s, value, element_address(s, type, tile, i), align, predicate, span);
     }
