@@ -37,11 +37,14 @@ bool layout_has_product(const IrBlock *block) {
     return found;
 }
 
-/* As many as the registers of the largest accumulator need; where products are chained, a warp for every 16 rows, so that each has whole ones. */
+/* As many as the registers of the largest accumulator need; where products are chained, a warp for every 32 rows, so that each has whole ones, or for
+ * 16 where 32 rows of all products are more than its registers hold. */
 static int64_t threads_of_products(const MmaUse *use) {
     int64_t threads = LEAST_OF_PRODUCTS;
-    if (use->chained)
-        return use->rows / 16 * 32 < USUAL_THREADS ? use->rows / 16 * 32 : USUAL_THREADS;
+    if (use->chained) {
+        int64_t rows = use->columns <= ACCUMULATOR_REGISTERS && use->rows >= LEAST_OF_PRODUCTS ? 32 : 16;
+        return use->rows / rows * 32 < USUAL_THREADS ? use->rows / rows * 32 : USUAL_THREADS;
+    }
     while (threads < USUAL_THREADS && use->elements / threads > ACCUMULATOR_REGISTERS)
         threads *= 2;
     return threads;
@@ -65,6 +68,7 @@ static int choose_threads(Context *context, IrKernel *kernel, const LayoutLimits
 }
 
 bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why) {
+    layout_masks(context, kernel);
     if (limits->tensor_cores)
         layout_round(context, kernel);
     int bulk_threads = layout_bulk_mark(context, kernel, limits);

@@ -18,6 +18,10 @@ bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limit
 
 bool layout_has_product(const IrBlock *block); /* a dot, regions included */
 
+/* ---- mask.c ---- */
+
+bool layout_masks(Context *context, IrKernel *kernel);
+
 /* ---- classes.c: which values share a layout, and which one ---- */
 
 /* Layouts of the tiles of `kernel` by IrValue.id, for its number of threads; false where one would not fit. */
@@ -28,9 +32,10 @@ bool layout_choose(Context *context, const IrKernel *kernel, bool tensor_cores, 
 /* Elements along k of one instruction; 0 where types or extents of the product forbid it. f32 factors are read as tf32 where @tensorcore says so. */
 int layout_mma_step(const IrKernel *kernel, const IrOp *dot);
 const char *layout_mma_refusal(const IrKernel *kernel, const IrOp *dot); /* why; NULL: nothing forbids it */
-/* The largest product by matrix instructions, in elements, and its rows; is the result of one a first factor of another, element-wise ops between? */
+/* The largest product by matrix instructions, in elements, and its rows; columns of all of them; is the result of one a first factor of another,
+ * element-wise ops between? */
 typedef struct MmaUse {
-    int64_t elements, rows;
+    int64_t elements, rows, columns;
     bool chained;
 } MmaUse;
 MmaUse layout_mma_use(Context *context, IrKernel *kernel);
@@ -78,8 +83,9 @@ void layout_prefetch(Context *context, IrKernel *kernel);
 
 /* ---- pressure.c ---- */
 
-int layout_registers(const Type *type); /* that a tile takes in a thread; at least 1 */
+int layout_registers(const Type *type);                  /* that a tile takes in a thread; at least 1 */
 int layout_pressure(Context *context, IrKernel *kernel); /* 32-bit registers a thread */
+int64_t layout_ctas(int registers, int threads);         /* that a multiprocessor's registers hold, if tiles take so many of a thread's */
 
 /* ---- pipeline.c ---- */
 

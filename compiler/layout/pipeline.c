@@ -4,10 +4,11 @@
  *  - its offsets follow from the loop's index and what is outside of the loop, so that they are known for a later turn;
  *  - 16 bytes along its rows are neighbours in the tensor and aligned in it.
  * Each turn waits for its own slots, passes one barrier, which also says that every thread is done with the last turn's, starts the copies of the
- * turn that will use those, and goes on. Turns beyond the end are not copied. */
+ * turn that will use those, and goes on. Turns beyond the end are not copied. Where there are slots enough, the copies start after the turn's first
+ * product: matrix instructions, which go on by themselves, are then under way while addresses are computed. */
 #include "compiler/layout/layout.h"
 
-enum { MOST_SLOTS = 4, LEAST_SLOTS = 2, CHUNK_BYTES = 16, MOST_COPIES = 8, CLONE_DEPTH = 32 };
+enum { MOST_SLOTS = 4, LEAST_SLOTS = 2, MOST_CTAS = 2, CHUNK_BYTES = 16, MOST_COPIES = 8, CLONE_DEPTH = 32 };
 
 typedef struct Copy {
     IrOp *load, *stage;
@@ -82,17 +83,22 @@ static bool find_copies(Pipeline *p) {
     return p->count > 0;
 }
 
-/* As many as leave room for another CTA on the multiprocessor, or as @pipeline says: whether that fits is seen when places are given. */
+/* As many as leave shared memory for every CTA that the multiprocessor's registers have room for, two at most, where what is copied needs none; or as
+ * @pipeline says: whether that fits is seen when places are given. */
 static bool choose_slots(Pipeline *p, const LayoutLimits *limits) {
     int64_t bytes = 0, stages;
     if (p->kernel->signature.pipeline && dim_is_int(p->kernel->signature.pipeline, &stages)) {
         p->slots = (int)(stages < INT16_MAX ? stages : INT16_MAX);
         return stages >= LEAST_SLOTS;
     }
-    for (int i = 0; i < p->count; i++)
+    int registers = layout_pressure(p->context, p->kernel);
+    for (int i = 0; i < p->count; i++) {
         bytes += layout_slot_bytes(p->copies[i].stage->results.items[0]->type);
+        registers -= layout_registers(p->copies[i].load->results.items[0]->type);
+    }
+    int64_t ctas = layout_ctas(registers, p->kernel->threads), room = limits->shared_bytes / (ctas < MOST_CTAS ? ctas : MOST_CTAS);
     p->slots = MOST_SLOTS;
-    while (p->slots >= LEAST_SLOTS && p->slots * bytes > limits->shared_bytes / 2)
+    while (p->slots >= LEAST_SLOTS && p->slots * bytes > room)
         p->slots--;
     return p->slots >= LEAST_SLOTS;
 }
@@ -191,19 +197,31 @@ static IrValue *carry_number(Pipeline *p, IrValue *first) {
     return ir_block_arg(p->context, p->body, i64, NULL);
 }
 
+/* Where the copies of a turn start. */
+static IrOp *copies_before(const Pipeline *p, IrOp *start) {
+    enum { SLOTS_ENOUGH = 3 };
+    IrOp *op = p->slots >= SLOTS_ENOUGH ? start : NULL;
+    while (op && op->kind != OP_MMA && op->kind != OP_MMA_T)
+        op = op->next;
+    return op ? op->next : start;
+}
+
 static void turn_over(Pipeline *p) {
     Arena *arena = p->context->arena;
     const Type *i64 = type_scalar(p->context->types, PHB_I64), *boolean = type_scalar(p->context->types, PHB_BOOL);
     int64_t step = (int64_t)p->loop->operands.items[2]->def->bits;
     p->at = p->loop;
     IrValue *number = carry_number(p, make_int(p, 0));
-    p->at = p->body->first;
+    IrOp *first = p->body->first;
+    p->at = first;
     make(p, OP_ASYNC_WAIT, NULL, 0, NULL)->dim = dim_int(p->context->dims, p->slots - 2);
     make(p, OP_BARRIER, NULL, 0, NULL);
     IrValue *last = make_int(p, p->slots - 1), *one = make_int(p, 1), *zero = make_int(p, 0);
     IrValue *before = make_select(p, make_value(p, OP_EQ, boolean, number, zero), last, make_value(p, OP_SUB, i64, number, one));
+    p->at = copies_before(p, p->at);
     p->turn = make_value(p, OP_ADD, i64, p->body->args.items[0], make_int(p, (p->slots - 1) * step));
     copy_turn(p, before);
+    p->at = first;
     for (int i = 0; i < p->count; i++)
         ir_replace_uses_in(p->body, p->copies[i].stage->results.items[0], make_slot(p, &p->copies[i], number));
     IrValue *next = make_select(p, make_value(p, OP_EQ, boolean, number, last), zero, make_value(p, OP_ADD, i64, number, one));

@@ -1,5 +1,5 @@
-/* How many registers the tiles of a kernel take that are alive at once. An estimate: code generation and assembler reorder, and keep scalars and addresses
- * beside them. Requires layouts. */
+/* How many registers the tiles of a kernel take that are alive at once. An estimate: code generation and assembler reorder, and keep scalars and
+ * addresses beside them. Requires layouts. */
 #include "compiler/layout/layout.h"
 
 typedef struct Life {
@@ -75,4 +75,12 @@ int layout_pressure(Context *context, IrKernel *kernel) {
         most = alive > most ? alive : most;
     }
     return most;
+}
+
+int64_t layout_ctas(int registers, int threads) {
+    enum { REGISTERS = 65536, MOST_OF_A_THREAD = 256, SCALARS = 32 };
+    int64_t needed = registers + registers / 6 + SCALARS; /* tiles, values on their way, addresses and bounds */
+    if (needed > MOST_OF_A_THREAD)
+        needed = MOST_OF_A_THREAD;
+    return needed * threads < REGISTERS ? REGISTERS / (needed * threads) : 1;
 }

@@ -58,6 +58,7 @@ static bool mark_products(const IrKernel *kernel, const IrBlock *block, bool *ma
                 op->operands.items[0]->type->kind == TYPE_TILE && !ir_is_param(op->operands.items[0]) && marked[op->operands.items[0]->id];
             use->rows = elements > use->elements ? tile_rows(type) : use->rows;
             use->elements = elements > use->elements ? elements : use->elements;
+            use->columns += tile_columns(type);
         }
         for (int i = 0; op->kind != OP_TRANSPOSE && op->kind != OP_RESHAPE && i < op->operands.count; i++)
             follows |= !ir_is_param(op->operands.items[i]) && marked[op->operands.items[i]->id];
@@ -65,16 +66,24 @@ static bool mark_products(const IrKernel *kernel, const IrBlock *block, bool *ma
             changed |= !marked[op->results.items[i]->id];
             marked[op->results.items[i]->id] = true;
         }
-        for (int r = 0; r < op->regions.count; r++)
+        for (int r = 0; r < op->regions.count; r++) {
+            const IrOp *last = op->regions.items[r]->last;
             changed |= mark_products(kernel, op->regions.items[r], marked, use);
+            for (int i = 0; last->kind == OP_YIELD && i < op->results.count; i++) {
+                bool yields = !ir_is_param(last->operands.items[i]) && marked[last->operands.items[i]->id];
+                changed |= yields && !marked[op->results.items[i]->id];
+                marked[op->results.items[i]->id] |= yields;
+            }
+        }
     }
     return changed;
 }
 
 MmaUse layout_mma_use(Context *context, IrKernel *kernel) {
-    MmaUse use = {0};
+    MmaUse use;
     bool *marked = NEW_ARRAY(context->arena, bool, ir_number(kernel) + 1);
-    while (mark_products(kernel, kernel->body, marked, &use))
-        ;
+    do
+        use = (MmaUse){0};
+    while (mark_products(kernel, kernel->body, marked, &use));
     return use;
 }

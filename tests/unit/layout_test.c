@@ -238,6 +238,49 @@ START_TEST(barriers_where_needed) {
 }
 END_TEST
 
+/* ---- masks ---- */
+
+#define MASKED(before, mask, a, b, c)                                                                                                                \
+    "%0 = const 0 : i64\n%1 = const 64 : i64\n%2 = const 0.0 : f32\n%3 = broadcast %2 : tile<f32>[8, 64]\n%4 = iota : tile<i32>[64]\n"               \
+    "%5 = convert %4 : tile<i64>[64]\n%6 = broadcast %i : tile<i64>[64]\nfor %0, %i, %1\ndo %7: i64 {\n%8 = broadcast %7 : tile<i64>[64]\n"          \
+    "%9 = add %5, %8 : tile<i64>[64]\n" before a " = broadcast " mask " : tile<bool>[8, 64]\n" b                                                     \
+    " = load %a[%0 :+ 8, %7 :+ 64] : tile<f32>[8, 64]\n" c " = select " a ", " b ", %3 : tile<f32>[8, 64]\nstore %a[%0 :+ 8, %7 :+ 64] = " c         \
+    "\nyield\n}\nreturn\n"
+
+static const struct {
+    const char *body;
+    int branches;
+} masks[] = {
+    {MASKED("%10 = lt %9, %6 : tile<bool>[64]\n", "%10", "%11", "%12", "%13"), 1},
+    {MASKED("%10 = sub %6, %9 : tile<i64>[64]\n%11 = le %8, %10 : tile<bool>[64]\n", "%11", "%12", "%13", "%14"), 1},
+    /* of rows and columns, both */
+    {MASKED(
+         "%10 = iota : tile<i32>[8]\n%11 = convert %10 : tile<i64>[8]\n%12 = reshape %11 : tile<i64>[8, 1]\n%13 = broadcast %12 : tile<i64>[8, 64]\n"
+         "%14 = broadcast %9 : tile<i64>[8, 64]\n%15 = le %14, %13 : tile<bool>[8, 64]\n%16 = broadcast %6 : tile<i64>[8, 64]\n"
+         "%17 = lt %14, %16 : tile<bool>[8, 64]\n%18 = and %15, %17 : tile<bool>[8, 64]\n",
+         "%18", "%19", "%20", "%21"),
+        1},
+    /* what is no position, and what 32 bits may wrap */
+    {MASKED("%10 = mul %9, %9 : tile<i64>[64]\n%11 = lt %10, %6 : tile<bool>[64]\n", "%11", "%12", "%13", "%14"), 0},
+    {MASKED("%10 = convert %7 : i32\n%11 = broadcast %10 : tile<i32>[64]\n%12 = add %4, %11 : tile<i32>[64]\n%13 = convert %12 : tile<i64>[64]\n"
+            "%14 = lt %13, %6 : tile<bool>[64]\n",
+         "%14", "%15", "%16", "%17"),
+        0},
+    {MASKED("%10 = lt %9, %6 : tile<bool>[64]\n%11 = lt %6, %9 : tile<bool>[64]\n%12 = or %10, %11 : tile<bool>[64]\n", "%12", "%13", "%14", "%15"),
+        0},
+};
+
+START_TEST(masks_of_whole_tiles) {
+    Fixture f;
+    const char *why;
+    IrModule *module = lay_out(&f, "", masks[_i].body, &why);
+    ck_assert_msg(module != NULL, "%s", why);
+    ck_assert_int_eq(count_ops(module->kernels.items[0]->body, OP_IF), masks[_i].branches);
+    ck_assert_int_eq(count_ops(module->kernels.items[0]->body, OP_SELECT), 1);
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(what_does_not_fit) {
     static const struct {
         const char *launch, *body, *why;
@@ -379,6 +422,7 @@ int main(void) {
     tcase_add_loop_test(tests, memory_level_rules, 0, COUNT(bodies));
     tcase_add_test(tests, value_level_has_none_of_it);
     tcase_add_loop_test(tests, barriers_where_needed, 0, COUNT(kernels));
+    tcase_add_loop_test(tests, masks_of_whole_tiles, 0, COUNT(masks));
     tcase_add_test(tests, what_does_not_fit);
     tcase_add_loop_test(tests, products_are_waited_for, 0, 8);
     tcase_add_loop_test(tests, contractions_by_bulk_copies, 0, COUNT(contractions));

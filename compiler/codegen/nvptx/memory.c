@@ -5,9 +5,17 @@
 
 /* ---- addresses ---- */
 
+/* A constant last summand becomes the instruction's own offset. */
 LLVMValueRef nvptx_shared_address(Simt *s, LLVMValueRef offset) {
     const NvptxLeaf *leaf = s->data;
-    return LLVMBuildGEP2(s->e->builder, s->e->i8, leaf->shared, &offset, 1, "");
+    LLVMBuilderRef builder = s->e->builder;
+    LLVMValueRef last = NULL;
+    if (LLVMIsAInstruction(offset) && LLVMGetInstructionOpcode(offset) == LLVMAdd && LLVMIsAConstantInt(LLVMGetOperand(offset, 1))) {
+        last = LLVMGetOperand(offset, 1);
+        offset = LLVMGetOperand(offset, 0);
+    }
+    LLVMValueRef address = LLVMBuildGEP2(builder, s->e->i8, leaf->shared, &offset, 1, "");
+    return last ? LLVMBuildGEP2(builder, s->e->i8, address, &last, 1, "") : address;
 }
 
 /* The same place in another CTA's shared memory, as a generic address. */
@@ -61,8 +69,8 @@ static const char *space_word(SimtSpace space) {
 }
 
 static LLVMValueRef as_words(Simt *s, const Shape *shape, LLVMValueRef value) {
-    LLVMTypeRef whole = shape->lanes > 1 ? LLVMVectorType(shape->part, (unsigned)shape->lanes)
-                                         : LLVMIntTypeInContext(s->e->llvm, (unsigned)shape->bits);
+    LLVMTypeRef whole =
+        shape->lanes > 1 ? LLVMVectorType(shape->part, (unsigned)shape->lanes) : LLVMIntTypeInContext(s->e->llvm, (unsigned)shape->bits);
     return LLVMBuildBitCast(s->e->builder, value, whole, "");
 }
 
@@ -204,7 +212,8 @@ static LLVMValueRef atomic(Simt *s, OpKind kind, PhbDType dtype, const SimtAcces
     LLVMValueRef address = address_of(s, access);
     if (kind == OP_ATOMIC_CAS) {
         LLVMTypeRef bits = LLVMIntTypeInContext(e->llvm, (unsigned)type_bits(s, access->type));
-        LLVMValueRef done, old = exchange(s, address, LLVMBuildBitCast(e->builder, compare, bits, ""), LLVMBuildBitCast(e->builder, value, bits, ""), &done);
+        LLVMValueRef done,
+            old = exchange(s, address, LLVMBuildBitCast(e->builder, compare, bits, ""), LLVMBuildBitCast(e->builder, value, bits, ""), &done);
         return LLVMBuildBitCast(e->builder, old, access->type, "");
     }
     LLVMAtomicRMWBinOp instruction;
@@ -225,7 +234,8 @@ void nvptx_copy_async(Simt *s, LLVMValueRef shared, const SimtAccess *access) {
     Emitter *e = s->e;
     int bytes = type_bits(s, access->type) / 8;
     char name[64];
-    snprintf(name, sizeof name, "llvm.nvvm.cp.async.%s.shared.global.%d%s", bytes == 16 ? "cg" : "ca", bytes, access->predicate || access->valid ? ".s" : "");
+    snprintf(name, sizeof name, "llvm.nvvm.cp.async.%s.shared.global.%d%s", bytes == 16 ? "cg" : "ca", bytes,
+        access->predicate || access->valid ? ".s" : "");
     LLVMValueRef arguments[3] = {nvptx_shared_address(s, shared), access->address};
     arguments[2] = access->valid ? access->valid : LLVMConstInt(e->i32, (unsigned)bytes, false);
     if (access->predicate)

@@ -63,11 +63,10 @@ static void annotate(Simt *s, const char *key, int64_t value) {
 /* CTAs of a multiprocessor that the kernel's registers and shared memory leave room for: told to the assembler, which otherwise takes registers for
  * loads far ahead until only one or two fit. 0: as it likes. */
 static int64_t resident_ctas(const IrKernel *kernel) {
-    enum { REGISTERS = 65536, THREADS = 2048, SHARED_BYTES = 227 << 10, SCALARS = 32, MOST = 4 };
+    enum { THREADS = 2048, SHARED_BYTES = 227 << 10, MOST = 4 };
     if (!kernel->registers)
         return 0;
-    int64_t needed = kernel->registers + kernel->registers / 6 + SCALARS; /* tiles, values on their way, addresses and bounds */
-    int64_t ctas = REGISTERS / (needed * kernel->threads);
+    int64_t ctas = layout_ctas(kernel->registers, kernel->threads);
     if (kernel->shared_bytes && ctas > SHARED_BYTES / (kernel->shared_bytes + 1024))
         ctas = SHARED_BYTES / (kernel->shared_bytes + 1024);
     return ctas > THREADS / kernel->threads ? THREADS / kernel->threads : ctas > MOST ? MOST : ctas;
@@ -135,8 +134,8 @@ static void begin(Simt *s, const char *name, LaunchPlaces *places) {
     s->self = NULL;
     LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->llvm, s->function, "entry"));
     LLVMValueRef base = LLVMGetParam(s->function, 0);
-    *places = (LaunchPlaces){place(s, base, offsets.tensors), place(s, base, offsets.scalars), place(s, base, offsets.dims), place(s, base, offsets.grid),
-        place(s, base, offsets.super), place(s, base, offsets.supers)};
+    *places = (LaunchPlaces){place(s, base, offsets.tensors), place(s, base, offsets.scalars), place(s, base, offsets.dims),
+        place(s, base, offsets.grid), place(s, base, offsets.super), place(s, base, offsets.supers)};
     leaf_of(s)->shared = LLVMGetNamedGlobal(e->module, "phb_shared");
     if (!leaf_of(s)->shared) {
         leaf_of(s)->shared = LLVMAddGlobalInAddressSpace(e->module, LLVMArrayType2(e->i8, 0), "phb_shared", SPACE_OF_SHARED);
@@ -247,9 +246,15 @@ static void mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVM
     LLVMTypeRef result = ints ? e->i32 : e->f32;
     char name[80];
     if (ints)
-        snprintf(name, sizeof name, "llvm.nvvm.mma.m16n8k32.row.col.%s%s%s", a_signed ? "s8" : "u8", a_signed == b_signed ? "" : ".", a_signed == b_signed ? "" : b_signed ? "s8" : "u8");
+        snprintf(name, sizeof name, "llvm.nvvm.mma.m16n8k32.row.col.%s%s%s", a_signed ? "s8" : "u8", a_signed == b_signed ? "" : ".",
+            a_signed == b_signed ? ""
+            : b_signed           ? "s8"
+                                 : "u8");
     else
-        snprintf(name, sizeof name, "llvm.nvvm.mma.%s", shape == MMA_F16 ? "m16n8k16.row.col.f32.f32" : shape == MMA_BF16 ? "m16n8k16.row.col.bf16" : "m16n8k8.row.col.tf32");
+        snprintf(name, sizeof name, "llvm.nvvm.mma.%s",
+            shape == MMA_F16    ? "m16n8k16.row.col.f32.f32"
+            : shape == MMA_BF16 ? "m16n8k16.row.col.bf16"
+                                : "m16n8k8.row.col.tf32");
     LLVMValueRef arguments[10];
     for (int i = 0; i < 4; i++)
         arguments[i] = mma_operand(s, shape, a[i]);
@@ -274,7 +279,7 @@ static void mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVM
 #define SHARED_SM80 166912 /* 163 KiB a CTA */
 #define SHARED_SM90 232448 /* 227 KiB */
 
-#define HOOKS                                                                                                                                       \
+#define HOOKS                                                                                                                                        \
     .has_mma = true, .register_limit = 255, .begin = begin, .tensor_base = tensor_base, .thread = thread, .lane = lane, .cta = cta,                  \
     .load = nvptx_load, .store = nvptx_store, .atomic = nvptx_atomic, .barrier = barrier, .shuffle = shuffle, .ballot = ballot, .elect = elect,      \
     .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait, .copy_async = nvptx_copy_async,                    \

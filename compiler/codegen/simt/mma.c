@@ -56,21 +56,27 @@ static LLVMValueRef lane_address(const Mma *m, const IrValue *factor, int row_bi
     return LLVMBuildAdd(builder, address, simt_staged(s, factor), "");
 }
 
-/* Bytes from the start of the factor to `outer` (rows of the accumulator's axis `axis`, with the warp's) and `k`, its rows running along k or not. */
-static LLVMValueRef factor_offset(const Mma *m, const IrValue *factor, int axis, int outer, LLVMValueRef k, bool rows_along_k) {
+/* Of what `lanes` address for a warp at 0: `outer` (a row or column of the accumulator, by `axis`, counted from the warp's) and `k` further, the
+ * factor's rows running along k or not. What is constant is added last. */
+static LLVMValueRef factor_address(const Mma *m, const IrValue *factor, LLVMValueRef lanes, int axis, int outer, LLVMValueRef k, bool rows_along_k) {
     Simt *s = m->s;
     LLVMBuilderRef builder = s->e->builder;
-    const Type *type = factor->type;
-    int64_t pitch = layout_pitch(type), size = dtype_bits(type->scalar) / 8;
-    LLVMValueRef at = LLVMBuildAdd(builder, simt_warp_origin(s, m->type->layout, axis), simt_int(s, outer), "");
-    LLVMValueRef along = LLVMBuildMul(builder, k, simt_int(s, rows_along_k ? size : pitch), "");
-    return LLVMBuildAdd(builder, LLVMBuildMul(builder, at, simt_int(s, rows_along_k ? pitch : size), ""), along, "");
+    int64_t pitch = layout_pitch(factor->type), size = dtype_bits(factor->type->scalar) / 8;
+    int64_t outer_bytes = rows_along_k ? pitch : size, k_bytes = rows_along_k ? size : pitch;
+    LLVMValueRef warp = LLVMBuildMul(builder, simt_warp_origin(s, m->type->layout, axis), simt_int(s, outer_bytes), "");
+    LLVMValueRef address = LLVMBuildAdd(builder, lanes, warp, ""), along = LLVMBuildMul(builder, k, simt_int(s, k_bytes), "");
+    LLVMValueRef offset = simt_int(s, outer * outer_bytes);
+    if (LLVMIsConstant(along))
+        offset = LLVMBuildAdd(builder, offset, along, "");
+    else
+        address = LLVMBuildAdd(builder, address, along, "");
+    return LLVMBuildAdd(builder, address, offset, "");
 }
 
 static void load_first(const Mma *m, int block, LLVMValueRef k, LLVMValueRef a[4]) {
     Simt *s = m->s;
     const IrValue *factor = m->op->operands.items[0];
-    LLVMValueRef address = LLVMBuildAdd(s->e->builder, lane_address(m, factor, 3, 4), factor_offset(m, factor, 0, m->row_at[block], k, true), "");
+    LLVMValueRef address = factor_address(m, factor, lane_address(m, factor, 3, 4), 0, m->row_at[block], k, true);
     s->target->ldmatrix(s, address, 4, false, a, m->op->span);
 }
 
@@ -100,7 +106,7 @@ static void load_second(const Mma *m, int block, int count, LLVMValueRef k, LLVM
         return;
     }
     LLVMValueRef matrices[4], lanes = rows_along_k ? lane_address(m, factor, 4, 3) : lane_address(m, factor, 3, 4);
-    LLVMValueRef address = LLVMBuildAdd(s->e->builder, lanes, factor_offset(m, factor, 1, m->column_at[block], k, rows_along_k), "");
+    LLVMValueRef address = factor_address(m, factor, lanes, 1, m->column_at[block], k, rows_along_k);
     s->target->ldmatrix(s, address, 2 * count, !rows_along_k, matrices, m->op->span);
     for (int i = 0; i < count; i++) {
         b[block + i][0] = matrices[2 * i];
@@ -112,10 +118,8 @@ static void load_second(const Mma *m, int block, int count, LLVMValueRef k, LLVM
 
 static LLVMValueRef pack(const Mma *m, const Type *type, LLVMValueRef const *registers, int row, int column) {
     Emitter *e = m->s->e;
-    LLVMValueRef low = value_to_memory(e, type->scalar, registers[find_register(type->layout, row, column)]);
-    LLVMValueRef high = value_to_memory(e, type->scalar, registers[find_register(type->layout, row, column + 1)]);
-    LLVMValueRef pair = LLVMBuildInsertElement(e->builder, LLVMGetPoison(LLVMVectorType(e->i16, 2)), low, simt_int(m->s, 0), "");
-    return LLVMBuildBitCast(e->builder, LLVMBuildInsertElement(e->builder, pair, high, simt_int(m->s, 1), ""), e->i32, "");
+    const LLVMValueRef pair[2] = {registers[find_register(type->layout, row, column)], registers[find_register(type->layout, row, column + 1)]};
+    return LLVMBuildBitCast(e->builder, values_to_memory(e, type->scalar, pair, 2), e->i32, "");
 }
 
 static void pack_first(const Mma *m, int block, int k, LLVMValueRef a[4]) {
