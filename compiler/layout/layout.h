@@ -52,7 +52,8 @@ bool layout_assign(Context *context, IrKernel *kernel, bool tensor_cores, const 
 
 /* Makes `wgmma`s of the products at the value level that can be done so; how many threads they want, 0 where there are none. */
 int layout_bulk_mark(Context *context, IrKernel *kernel, const LayoutLimits *limits);
-void layout_bulk(Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits); /* their loops' slices; after layouts are assigned */
+void layout_bulk(
+    Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits); /* their loops' slices; after layouts are assigned */
 
 /* ---- epilogue.c ---- */
 
@@ -103,13 +104,14 @@ int layout_warps_reduced(const Layout *layout, int axis); /* bits of the warp's 
 
 /* ---- remarks.c ---- */
 
-/* What came of a kernel at the memory level, for a target: what -Rlayout and -Rtensorcore ask for, and what @tensorcore and @pipeline did not get. `values`
- * spells the assignment of the search dims. */
+/* What came of a kernel at the memory level, for a target: what -Rlayout and -Rtensorcore ask for, and what @tensorcore and @pipeline did not get.
+ * `values` spells the assignment of the search dims. */
 void layout_remarks(Context *context, const IrKernel *kernel, const char *target, const char *values);
 
 /* ---- order.c ---- */
 
-int layout_order(const IrKernel *kernel); /* CTAs start in groups of so many rows of the grid, column by column; 0: row by row */
+int layout_order(const IrKernel *kernel);  /* CTAs start in groups of so many rows of the grid, column by column; 0: row by row */
+bool layout_grows(const IrKernel *kernel); /* CTAs further along x have no fewer turns of a loop: the last ones should start first */
 
 /* ---- barriers.c ---- */
 

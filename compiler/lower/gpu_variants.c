@@ -1,8 +1,9 @@
 /* Which assignments of the search dims the GPU code holds, best first: by a static model of what a CTA computes, for each combination of those values
  * that the tensors or the launch decide.
  *
- * The model knows no target. Products of tiles want a large tile for each byte they read, up to what registers hold; other code wants tiles of some
- * thousand elements: fewer leave threads or their memory accesses idle, more cost registers and leave multiprocessors without a CTA. */
+ * The model knows no target. Products of tiles want a large tile for each byte they read, up to what registers hold; where they are chained, what a
+ * warp reads for each of its rows counts. Other code wants tiles of some thousand elements: fewer leave threads or their memory accesses idle, more
+ * cost registers and leave multiprocessors without a CTA. */
 #include "compiler/lower/lower.h"
 
 #include <stdlib.h>
@@ -16,6 +17,8 @@ enum {
     GOOD_PRODUCT = 128 * 128,  /* of a product's result */
     MOST_PRODUCT = 256 * 128,  /* beyond it registers spill */
     GOOD_DEPTH = 128,          /* bytes along k of a factor's rows: a turn of the loop is then long against its barriers */
+    ROW_COLUMNS = 128,         /* of products that follow one another, for which a warp has the registers for 32 rows, otherwise for 16 */
+    RING_BYTES = 80 << 10,     /* of shared memory for factors, two turns of them, where another CTA is to have as much */
 };
 
 typedef struct Candidate {
@@ -39,7 +42,8 @@ static void add_shape(Context *context, Shapes *shapes, const Type *type) {
 
 /* Tiles of a kernel, each shape once. */
 typedef struct Tiles {
-    Shapes products, factors, others; /* factors: [m, k] */
+    Shapes products, factors, seconds, others; /* factors: [m, k]; seconds: [k, n], or [n, k] */
+    bool by_matrix;                            /* factors have 16 bits or fewer */
 } Tiles;
 
 static void find_shapes(Context *context, const IrBlock *block, Tiles *tiles) {
@@ -47,8 +51,11 @@ static void find_shapes(Context *context, const IrBlock *block, Tiles *tiles) {
         bool is_product = op->kind == OP_DOT || op->kind == OP_DOT_T;
         for (int i = 0; i < op->results.count; i++)
             add_shape(context, is_product ? &tiles->products : &tiles->others, op->results.items[i]->type);
-        if (is_product)
+        if (is_product) {
             add_shape(context, &tiles->factors, op->operands.items[0]->type);
+            add_shape(context, &tiles->seconds, op->operands.items[1]->type);
+            tiles->by_matrix |= dtype_bits(op->operands.items[0]->type->scalar) <= 16;
+        }
         for (int i = 0; i < op->regions.count; i++)
             find_shapes(context, op->regions.items[i], tiles);
     }
@@ -58,7 +65,8 @@ static void find_shapes(Context *context, const IrBlock *block, Tiles *tiles) {
 typedef struct TileSize {
     double elements, perimeter;
     double rows, row_bytes; /* of a tile of rank 2 */
-    bool is_row;            /* or a column */
+    double bytes;
+    bool is_row; /* or a column */
 } TileSize;
 
 static TileSize find_size(Context *context, const Signature *signature, const Shapes *shapes, const int64_t *values, bool smallest) {
@@ -77,6 +85,7 @@ static TileSize find_size(Context *context, const Signature *signature, const Sh
             long_axes += extent > 1;
         }
         tile.is_row = long_axes < 2;
+        tile.bytes = tile.elements * bytes;
         if (!found.elements || (smallest ? tile.elements < found.elements : tile.elements > found.elements))
             found = tile;
     }
@@ -88,16 +97,42 @@ static double distance(double size, double good) {
     return size > good ? size / good : good / (size > 1 ? size : 1);
 }
 
+/* Products of which one's result is the next one's factor, so that a warp has whole rows of all of them: reads of second factors from shared memory,
+ * one for all rows of a warp; what each turn costs besides; and whether the turns can be copied ahead. */
+static double cost_of_chain(Context *context, const Signature *signature, const Tiles *tiles, const int64_t *values) {
+    enum { TURN_COLUMNS = 16 }; /* what a turn costs besides is as much as for so many columns */
+    const double one_large_cta = 1.1, copied_late = 2;
+    double columns = 0, least = INT32_MAX, ring = 0, rows = find_size(context, signature, &tiles->products, values, false).rows;
+    for (int i = 0; i < tiles->products.count; i++) {
+        const Shapes one = {.items = &tiles->products.items[i], .count = 1};
+        TileSize size = find_size(context, signature, &one, values, false);
+        columns += size.elements / size.rows;
+        least = size.elements / size.rows < least ? size.elements / size.rows : least;
+    }
+    for (int i = 0; i < tiles->seconds.count; i++) {
+        const Shapes one = {.items = &tiles->seconds.items[i], .count = 1};
+        ring += find_size(context, signature, &one, values, false).bytes;
+    }
+    if (tiles->seconds.count == 1)
+        ring *= tiles->products.count;
+    double of_warp = columns <= ROW_COLUMNS && rows >= 4 * 32 ? 32 : 16;
+    double cost = (1 + TURN_COLUMNS / least) / of_warp;
+    return cost * (rows / of_warp > 4 ? one_large_cta : 1) * (2 * ring > RING_BYTES ? copied_late : 1);
+}
+
 static double cost_of(Context *context, const Signature *signature, const Tiles *tiles, const int64_t *values) {
-    TileSize other = find_size(context, signature, &tiles->others, values, false), product = find_size(context, signature, &tiles->products, values, false);
+    TileSize other = find_size(context, signature, &tiles->others, values, false),
+             product = find_size(context, signature, &tiles->products, values, false);
     if (product.elements == 0)
         return distance(other.elements, other.is_row ? GOOD_ROW : GOOD_TILE);
+    if (tiles->by_matrix && tiles->products.count > 1)
+        return cost_of_chain(context, signature, tiles, values);
     double reads = product.perimeter / product.elements; /* elements a product of the inner extent */
     double excess = product.elements > MOST_PRODUCT ? product.elements / MOST_PRODUCT * 16 : 1;
     double operands = other.elements > 2 * GOOD_PRODUCT ? other.elements / GOOD_PRODUCT : 1;
     double depth = distance(find_size(context, signature, &tiles->factors, values, false).row_bytes, GOOD_DEPTH);
     double least = distance(find_size(context, signature, &tiles->products, values, true).elements, GOOD_PRODUCT); /* where several are chained */
-    double width = 1 - product.rows / product.perimeter; /* of two alike the taller: the left factor comes a row at a time */
+    double width = product.rows / product.perimeter;                                                               /* of two alike the wider */
     return reads * excess * operands * (1 + (depth - 1) / 16 + (least - 1) / 32 + width / 256);
 }
 

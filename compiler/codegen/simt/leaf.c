@@ -78,7 +78,8 @@ static void place_in_groups(Simt *s, LLVMValueRef number, int group, LLVMValueRe
     LLVMValueRef z = is_flat(s, 2) ? simt_int(s, 0) : LLVMBuildUDiv(builder, left, plane, "");
     if (!is_flat(s, 2))
         left = LLVMBuildURem(builder, left, plane, "");
-    LLVMValueRef first = LLVMBuildMul(builder, LLVMBuildUDiv(builder, left, in_group, ""), simt_int(s, group), ""), rows = LLVMBuildSub(builder, extent[1], first, "");
+    LLVMValueRef first = LLVMBuildMul(builder, LLVMBuildUDiv(builder, left, in_group, ""), simt_int(s, group), ""),
+                 rows = LLVMBuildSub(builder, extent[1], first, "");
     rows = LLVMBuildSelect(builder, LLVMBuildICmp(builder, LLVMIntULT, rows, simt_int(s, group), ""), rows, simt_int(s, group), "");
     LLVMValueRef at = LLVMBuildURem(builder, left, in_group, ""), y = LLVMBuildAdd(builder, first, LLVMBuildURem(builder, at, rows, ""), "");
     place[0] = LLVMBuildZExt(builder, LLVMBuildUDiv(builder, at, rows, ""), s->e->i64, "");
@@ -99,6 +100,8 @@ static void find_place(Simt *s) {
             place_in_groups(s, number, group, s->launch.grid, s->cluster);
         else
             place_in_grid(s, number, s->launch.grid, s->cluster);
+        if (!group && layout_grows(s->kernel))
+            s->cluster[0] = LLVMBuildSub(e->builder, LLVMBuildSub(e->builder, s->launch.grid[0], emit_int_const(e, 1), ""), s->cluster[0], "");
         for (int axis = 0; axis < 3; axis++)
             s->launch.block[axis] = s->cluster[axis];
         return;

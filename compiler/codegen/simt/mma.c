@@ -89,8 +89,8 @@ static void gather_second(const Mma *m, int block, LLVMValueRef k, LLVMValueRef 
     LLVMValueRef row = LLVMBuildAnd(builder, s->lane, simt_int(s, 3), ""), column = LLVMBuildLShr(builder, s->lane, simt_int(s, 2), "");
     LLVMValueRef lanes = LLVMBuildAdd(
         builder, LLVMBuildMul(builder, row, simt_int(s, pitch), ""), LLVMBuildMul(builder, column, simt_int(s, STEP_BYTES / m->step), ""), "");
-    LLVMValueRef address = LLVMBuildAdd(
-        builder, LLVMBuildAdd(builder, lanes, simt_staged(s, factor), ""), factor_offset(m, factor, 1, m->column_at[block], k, false), "");
+    lanes = LLVMBuildAdd(builder, lanes, simt_staged(s, factor), "");
+    LLVMValueRef address = factor_address(m, factor, lanes, 1, m->column_at[block], k, false);
     for (int i = 0; i < 2; i++)
         b[i] = simt_shared_load(s, s->e->i32, LLVMBuildAdd(builder, address, simt_int(s, 4 * pitch * i), ""), 4, NULL, m->op->span);
 }

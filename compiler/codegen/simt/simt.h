@@ -184,8 +184,8 @@ void simt_region(Simt *s, const IrOp *op);
 void simt_elements_begin(Simt *s); /* at the start of the function: for all layouts of the kernel */
 /* Row or column (axis 0 or 1; a tile of rank 1 is one row) of register `index`, i32: that of register 0, and a constant. */
 LLVMValueRef simt_element(Simt *s, const Type *type, int index, int axis);
-LLVMValueRef simt_origin(Simt *s, const Layout *layout, int axis); /* of register 0 */
-LLVMValueRef simt_warp_origin(Simt *s, const Layout *layout, int axis);        /* of the warp's register and lane 0 */
+LLVMValueRef simt_origin(Simt *s, const Layout *layout, int axis);      /* of register 0 */
+LLVMValueRef simt_warp_origin(Simt *s, const Layout *layout, int axis); /* of the warp's register and lane 0 */
 bool simt_is_sum(
     const Simt *s, const Layout *layout, int offset, int axis); /* a register at `offset` is at origin + offset, not only origin ^ offset */
 int64_t simt_reach(const Layout *layout, int axis);             /* rows or columns with padding */
