@@ -24,7 +24,7 @@ LLVMTypeRef contract_vector(const Emitter *e, PhbDType dtype, int count) {
 /* Registers hold the block of C, a row of B and one element of A. A step of k costs an instruction for each vector of C's block and some more: of the
  * heights that keep the multipliers busy, the one that takes the fewest in all for the tile's rows. */
 static Blocking choose_blocking(const Emitter *e, PhbDType dtype, int64_t rows, int64_t columns) {
-    Blocking blocking = {.dtype = dtype, .size = dtype_bits(dtype) / 8};
+    Blocking blocking = {.dtype = dtype, .size = dtype_bits(dtype) / 8, .group = dtype == PHB_I32 ? 2 : 1};
     blocking.lanes = e->level->vector_bytes / blocking.size;
     bool is_emulated = !e->level->has_fma && dtype_is_float(dtype);
     int vectors = columns > blocking.lanes && !is_emulated ? 2 : 1, registers = e->level->vector_bytes == 64 ? 32 : 16;
@@ -112,7 +112,7 @@ static void pack_panels(const Blocks *b, const PartFunction *pack, int operand, 
     Loop slices = loop_begin(e, emit_int_const(e, 0), panels(e, steps, chunk));
     LLVMValueRef done = times(e, slices.index, chunk);
     LLVMValueRef left = emit_min(e, LLVMBuildSub(e->builder, steps, done, ""), emit_int_const(e, chunk));
-    LLVMValueRef to = part_address(e, packed, times(e, done, (int64_t)width * b->blocking->size));
+    LLVMValueRef to = part_address(e, packed, times(e, done, (int64_t)width * b->blocking->size / b->blocking->group));
     LLVMValueRef first = LLVMBuildAdd(e->builder, k, done, "");
     Loop loop = loop_begin(e, emit_int_const(e, 0), count);
     LLVMValueRef arguments[PACK_ARGUMENTS] = {
@@ -191,8 +191,12 @@ static LLVMValueRef match_key(const Blocks *b, LLVMValueRef function) {
     return same;
 }
 
+static int block_steps(const Blocks *b) {
+    return CONTRACT_KC * b->blocking->group;
+}
+
 static void pack_a(const Blocks *b, LLVMValueRef k, LLVMValueRef steps) {
-    pack_panels(b, &b->pack_a, ARG_A, b->packed_a, b->row_panels, b->blocking->mr, k, steps, CONTRACT_KC);
+    pack_panels(b, &b->pack_a, ARG_A, b->packed_a, b->row_panels, b->blocking->mr, k, steps, block_steps(b));
 }
 
 static void pack_b(const Blocks *b, LLVMValueRef k, LLVMValueRef steps) {
@@ -221,9 +225,9 @@ static void pack_kept(Blocks *b, LLVMValueRef block, LLVMValueRef k, LLVMValueRe
 static void run_blocks(Blocks *b) {
     Emitter *e = b->e;
     LLVMValueRef zero = emit_int_const(e, 0), length = b->arguments[ARG_K];
-    Loop blocks = loop_begin(e, zero, panels(e, length, CONTRACT_KC));
-    LLVMValueRef k = times(e, blocks.index, CONTRACT_KC);
-    LLVMValueRef steps = emit_min(e, emit_int_const(e, CONTRACT_KC), LLVMBuildSub(e->builder, length, k, ""));
+    Loop blocks = loop_begin(e, zero, panels(e, length, block_steps(b)));
+    LLVMValueRef k = times(e, blocks.index, block_steps(b));
+    LLVMValueRef steps = emit_min(e, emit_int_const(e, block_steps(b)), LLVMBuildSub(e->builder, length, k, ""));
     if (b->kept_factor >= 0)
         pack_kept(b, blocks.index, k, steps);
     if (b->kept_factor != 1)
@@ -232,7 +236,7 @@ static void run_blocks(Blocks *b) {
         pack_a(b, k, steps);
     Loop column = loop_begin(e, zero, b->column_panels);
     Loop row = loop_begin(e, zero, b->row_panels);
-    multiply_block(b, row.index, column.index, steps);
+    multiply_block(b, row.index, column.index, panels(e, steps, b->blocking->group));
     loop_end(e, &row, LOOP_SCALAR);
     loop_end(e, &column, LOOP_SCALAR);
     loop_end(e, &blocks, LOOP_SCALAR);

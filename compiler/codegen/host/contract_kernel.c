@@ -5,10 +5,23 @@
 
 enum { MAX_BLOCK = 32 }; /* vectors of C in registers */
 
+/* In each lane the sum of two products of 16 bits, which nothing overflows as the factors have 8 or 9. */
+static LLVMValueRef multiply_pairs(Emitter *e, const Blocking *blocking, LLVMValueRef a, LLVMValueRef b) {
+    int bytes = e->level->vector_bytes;
+    const char *name = bytes == 64 ? "llvm.x86.avx512.pmaddw.d.512" : bytes == 32 ? "llvm.x86.avx2.pmadd.wd" : "llvm.x86.sse2.pmadd.wd";
+    LLVMTypeRef pairs = LLVMVectorType(e->i16, (unsigned)blocking->lanes * 2), result = LLVMTypeOf(a), parameters[2] = {pairs, pairs};
+    LLVMTypeRef type = LLVMFunctionType(result, parameters, 2, false);
+    LLVMValueRef function = LLVMGetNamedFunction(e->module, name);
+    if (!function)
+        function = LLVMAddFunction(e->module, name, type);
+    LLVMValueRef factors[2] = {LLVMBuildBitCast(e->builder, a, pairs, ""), LLVMBuildBitCast(e->builder, b, pairs, "")};
+    return LLVMBuildCall2(e->builder, type, function, factors, 2, "");
+}
+
 /* acc + a * b, rounded once. */
 static LLVMValueRef multiply_add(Emitter *e, const Blocking *blocking, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc) {
     if (blocking->dtype == PHB_I32)
-        return LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, a, b, ""), acc, "");
+        return LLVMBuildAdd(e->builder, multiply_pairs(e, blocking, a, b), acc, "");
     if (e->level->has_fma)
         return emit_intrinsic(e, "llvm.fma", (LLVMValueRef[]){a, b, acc}, 3);
     LLVMValueRef result = acc;
@@ -77,7 +90,8 @@ PartFunction contract_kernel(Emitter *e, const Blocking *blocking) {
     }
     for (int r = 0; r < registers; r++)
         LLVMAddIncoming(acc[r], &next[r], &body, 1);
-    loop_end(e, &steps, LOOP_UNROLLED);
+    /* LLVM would add up the products of unrolled steps first, and run out of registers. */
+    loop_end(e, &steps, blocking->dtype == PHB_I32 ? LOOP_SCALAR : LOOP_UNROLLED);
 
     for (int i = 0; i < blocking->mr; i++)
         for (int v = 0; v < vectors; v++) {

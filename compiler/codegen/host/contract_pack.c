@@ -5,16 +5,6 @@
 
 #include <string.h>
 
-enum { MAX_VECTOR = 64 };
-
-typedef struct Pack {
-    Emitter *e;
-    const Blocking *blocking;
-    PhbDType from;
-    int width;
-    LLVMValueRef arguments[PACK_ARGUMENTS];
-} Pack;
-
 /* ---- elements and vectors of them ---- */
 
 static LLVMTypeRef stored_type(const Pack *pack, int count) {
@@ -33,23 +23,19 @@ static LLVMValueRef widen(const Pack *pack, LLVMValueRef stored, int count) {
             return value_from_memory(e, PHB_F16, stored);
         return LLVMBuildFPExt(e->builder, LLVMBuildBitCast(e->builder, stored, LLVMVectorType(e->f16, (unsigned)count), ""), type, "");
     case PHB_BF16: {
-        LLVMValueRef sixteen = LLVMConstInt(e->i32, 16, false), shifts[MAX_VECTOR];
+        LLVMValueRef sixteen = LLVMConstInt(e->i32, 16, false), shifts[PACK_MAX_VECTOR];
         for (int i = 0; i < count; i++)
             shifts[i] = sixteen;
         LLVMValueRef wide = LLVMBuildZExt(e->builder, stored, ints, "");
         return LLVMBuildBitCast(
             e->builder, LLVMBuildShl(e->builder, wide, count == 1 ? sixteen : LLVMConstVector(shifts, (unsigned)count), ""), type, "");
     }
-    case PHB_I8:
-        return LLVMBuildSExt(e->builder, stored, type, "");
-    case PHB_U8:
-        return LLVMBuildZExt(e->builder, stored, type, "");
     default:
         return stored;
     }
 }
 
-static LLVMValueRef source_address(const Pack *pack, LLVMValueRef w, LLVMValueRef k) {
+LLVMValueRef pack_source(const Pack *pack, LLVMValueRef w, LLVMValueRef k) {
     LLVMBuilderRef builder = pack->e->builder;
     LLVMValueRef by_w = LLVMBuildMul(builder, w, pack->arguments[PACK_STRIDE_W], "");
     LLVMValueRef by_k = LLVMBuildMul(builder, k, pack->arguments[PACK_STRIDE_K], "");
@@ -80,7 +66,7 @@ static void store_packed(const Pack *pack, LLVMValueRef value, LLVMValueRef addr
 static void copy_steps(const Pack *pack, LLVMValueRef first, LLVMValueRef last) {
     Emitter *e = pack->e;
     Loop steps = loop_begin(e, first, last);
-    LLVMValueRef address = source_address(pack, pack->arguments[PACK_W], steps.index);
+    LLVMValueRef address = pack_source(pack, pack->arguments[PACK_W], steps.index);
     for (int w = 0; w < pack->width;) {
         int left = pack->width - w, lanes = pack->blocking->lanes;
         while (lanes > left)
@@ -100,13 +86,13 @@ static void move_steps(const Pack *pack, LLVMValueRef first, LLVMValueRef last) 
     Loop rows = loop_begin(e, emit_int_const(e, 0), emit_int_const(e, pack->width));
     LLVMValueRef row = LLVMBuildAdd(e->builder, pack->arguments[PACK_W], rows.index, "");
     LLVMValueRef bytes = LLVMBuildMul(e->builder, rows.index, emit_int_const(e, pack->blocking->size), "");
-    store_packed(pack, load_vector(pack, source_address(pack, row, steps.index), 1), part_address(e, to, bytes));
+    store_packed(pack, load_vector(pack, pack_source(pack, row, steps.index), 1), part_address(e, to, bytes));
     loop_end(e, &rows, LOOP_SCALAR);
     loop_end(e, &steps, LOOP_SCALAR);
 }
 
 static LLVMValueRef shuffle(Emitter *e, LLVMValueRef a, LLVMValueRef b, const int *from, int count) {
-    LLVMValueRef mask[MAX_VECTOR];
+    LLVMValueRef mask[PACK_MAX_VECTOR];
     for (int i = 0; i < count; i++)
         mask[i] = LLVMConstInt(e->i32, (unsigned)from[i], false);
     return LLVMBuildShuffleVector(e->builder, a, b, LLVMConstVector(mask, (unsigned)count), "");
@@ -114,7 +100,7 @@ static LLVMValueRef shuffle(Emitter *e, LLVMValueRef a, LLVMValueRef b, const in
 
 /* Of groups of `unit` elements: even (odd 0) or odd ones (1) of a, then of b. */
 static LLVMValueRef pick_alternate(Emitter *e, LLVMValueRef a, LLVMValueRef b, int count, int unit, int odd) {
-    int from[MAX_VECTOR], groups = count / unit;
+    int from[PACK_MAX_VECTOR], groups = count / unit;
     for (int g = 0; g < groups; g++) {
         int source = g < groups / 2 ? 2 * g + odd : groups + 2 * (g - groups / 2) + odd;
         for (int i = 0; i < unit; i++)
@@ -125,7 +111,7 @@ static LLVMValueRef pick_alternate(Emitter *e, LLVMValueRef a, LLVMValueRef b, i
 
 /* The machine's unpack: in each 16 bytes, groups of `unit` elements of the lower (high 0) or upper half of a and b in turns. */
 static LLVMValueRef unpack(Emitter *e, LLVMValueRef a, LLVMValueRef b, int count, int lane, int unit, int high) {
-    int from[MAX_VECTOR];
+    int from[PACK_MAX_VECTOR];
     for (int start = 0; start < count; start += lane)
         for (int i = 0; i < lane; i++) {
             int group = i / unit;
@@ -134,10 +120,10 @@ static LLVMValueRef unpack(Emitter *e, LLVMValueRef a, LLVMValueRef b, int count
     return shuffle(e, a, b, from, count);
 }
 
-/* Transposes `count` vectors of `count` elements, 16 bytes or more each: first inside of lanes of 16 bytes, then the lanes. */
-static void transpose_vectors(Emitter *e, LLVMValueRef *rows, int count, int size) {
+/* First inside of lanes of 16 bytes, then the lanes. */
+void pack_transpose(Emitter *e, LLVMValueRef *rows, int count, int size) {
     int lane = 16 / size, lanes = count / lane;
-    LLVMValueRef next[MAX_VECTOR];
+    LLVMValueRef next[PACK_MAX_VECTOR];
     for (int unit = 1; unit < lane; unit *= 2) {
         /* After it, row group + c has in lane l the column l * lane + c of the group's 2 * unit rows, for as many c as rows. */
         for (int group = 0; group < count; group += 2 * unit)
@@ -147,7 +133,7 @@ static void transpose_vectors(Emitter *e, LLVMValueRef *rows, int count, int siz
         memcpy(rows, next, sizeof *rows * (size_t)count);
     }
     for (int c = 0; c < lane; c++) {
-        LLVMValueRef column[MAX_VECTOR];
+        LLVMValueRef column[PACK_MAX_VECTOR];
         for (int l = 0; l < lanes; l++)
             column[l] = rows[l * lane + c];
         for (int step = 1; step < lanes; step *= 2) {
@@ -162,9 +148,7 @@ static void transpose_vectors(Emitter *e, LLVMValueRef *rows, int count, int siz
     }
 }
 
-/* Rows, and so steps, that one transposition takes. A panel narrower than it leaves a vector's end behind each step, which the next step overwrites.
- */
-static int transposed_rows(const Pack *pack) {
+int pack_transposed_rows(const Pack *pack) {
     int rows = 16 / pack->blocking->size;
     while (rows < pack->width && rows < pack->blocking->lanes)
         rows *= 2;
@@ -174,19 +158,19 @@ static int transposed_rows(const Pack *pack) {
 /* Steps [first, last) by whole transpositions; gives the first step that is left. */
 static LLVMValueRef transpose_steps(const Pack *pack, LLVMValueRef first, LLVMValueRef last) {
     Emitter *e = pack->e;
-    int rows = transposed_rows(pack);
+    int rows = pack_transposed_rows(pack);
     LLVMValueRef side = emit_int_const(e, rows);
     LLVMValueRef blocks = LLVMBuildSDiv(e->builder, LLVMBuildSub(e->builder, last, first, ""), side, "");
     Loop loop = loop_begin(e, emit_int_const(e, 0), blocks);
     LLVMValueRef k = LLVMBuildAdd(e->builder, first, LLVMBuildMul(e->builder, loop.index, side, ""), "");
-    LLVMValueRef vectors[MAX_VECTOR];
+    LLVMValueRef vectors[PACK_MAX_VECTOR];
     for (int w = 0; w < pack->width; w += rows) {
         for (int r = 0; r < rows; r++) {
             LLVMValueRef row = LLVMBuildAdd(e->builder, pack->arguments[PACK_W], emit_int_const(e, w + r), "");
-            vectors[w + r] = w + r < pack->width ? load_vector(pack, source_address(pack, row, k), rows)
+            vectors[w + r] = w + r < pack->width ? load_vector(pack, pack_source(pack, row, k), rows)
                                                  : LLVMConstNull(contract_vector(e, pack->blocking->dtype, rows));
         }
-        transpose_vectors(e, &vectors[w], rows, pack->blocking->size);
+        pack_transpose(e, &vectors[w], rows, pack->blocking->size);
     }
     for (int r = 0; r < rows; r++)
         for (int w = 0; w < pack->width; w += rows)
@@ -249,7 +233,7 @@ static void pack_edge(const Pack *pack, LLVMValueRef first, LLVMValueRef last) {
     LLVMValueRef bytes = LLVMBuildMul(e->builder, LLVMBuildSub(e->builder, rows.index, start, ""), emit_int_const(e, pack->blocking->size), "");
     Loop steps = loop_begin(e, first, last);
     LLVMValueRef to = part_address(e, target_address(pack, steps.index, 0), bytes);
-    store_packed(pack, load_vector(pack, source_address(pack, rows.index, steps.index), 1), to);
+    store_packed(pack, load_vector(pack, pack_source(pack, rows.index, steps.index), 1), to);
     loop_end(e, &steps, LOOP_SCALAR);
     loop_end(e, &rows, LOOP_SCALAR);
 }
@@ -269,10 +253,16 @@ PartFunction contract_pack(Emitter *e, const Blocking *blocking, PhbDType from, 
     LLVMValueRef begin = pack.arguments[PACK_K], end = LLVMBuildAdd(builder, begin, pack.arguments[PACK_COUNT], "");
     LLVMValueRef first = emit_min(e, emit_max(e, begin, pack.arguments[PACK_LOW_K]), end);
     LLVMValueRef last = emit_max(e, emit_min(e, end, pack.arguments[PACK_HIGH_K]), first);
-    clear_steps(&pack, begin, first);
     LLVMValueRef w = pack.arguments[PACK_W], w_end = LLVMBuildAdd(builder, w, emit_int_const(e, width), "");
     LLVMValueRef whole = LLVMBuildAnd(builder, LLVMBuildICmp(builder, LLVMIntSLE, pack.arguments[PACK_LOW_W], w, ""),
         LLVMBuildICmp(builder, LLVMIntSLE, w_end, pack.arguments[PACK_HIGH_W], ""), "");
+    if (blocking->group > 1) {
+        pack_pairs(&pack, first, last, whole);
+        LLVMBuildRetVoid(builder);
+        part_end(e, &part);
+        return part;
+    }
+    clear_steps(&pack, begin, first);
     LLVMBasicBlockRef all = block_append(e, "all"), edge = block_append(e, "edge"), rest = block_append(e, "rest");
     LLVMBuildCondBr(builder, whole, all, edge);
     LLVMPositionBuilderAtEnd(builder, all);
