@@ -169,9 +169,9 @@ static bool check_refills(Verifier *v, const IrBlock *block) {
     bool is_free = !block->owner || (block->owner->kind != OP_FOR && block->owner->kind != OP_WHILE);
     for (const IrOp *op = block->first; op; op = op->next) {
         v->op = op;
-        is_free = op->kind == OP_BARRIER || (is_free && !is_wgmma(op->kind));
+        is_free |= op->kind == OP_BARRIER;
         if (op->kind == OP_BULK_COPY && !is_free)
-            return verify_broken(v, "no barrier stands between what reads the slot and what fills it again");
+            return verify_broken(v, "no barrier stands between what read the slot in an earlier turn and what fills it again");
         for (int r = 0; r < op->regions.count; r++)
             if (!check_refills(v, op->regions.items[r]))
                 return false;

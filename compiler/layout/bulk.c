@@ -5,9 +5,9 @@
  * `layout_bulk_mark` looks at the value level which products can be done so, and makes `wgmma`s of them; `layout_bulk` moves the slices, once there
  * are layouts.
  *
- * A turn waits for its own slots to be full and passes a barrier; then it has those slots refilled that were read two turns ago; then it multiplies,
- * and waits for the products of the turn before. So whoever has passed the barrier has waited for the products of two turns ago, as have all others,
- * and no second set of mbarriers says that a slot is empty. Copies run `slots` - 2 turns ahead. Turns beyond the end are not copied. */
+ * A turn waits for its own slots to be full and passes a barrier; then it multiplies, has those slots refilled meanwhile that were read two turns
+ * ago, and waits for the products of the turn before. So whoever has passed the barrier has waited for the products of two turns ago, as have all
+ * others, and no second set of mbarriers says that a slot is empty. Copies run `slots` - 2 turns ahead. Turns beyond the end are not copied. */
 #include "compiler/layout/layout.h"
 
 enum {
@@ -142,28 +142,41 @@ static int64_t turn_bytes(const Bulk *b) {
     return bytes;
 }
 
-/* As many as fit, or as @pipeline says. */
-static bool choose_slots(Bulk *b, const LayoutLimits *limits) {
-    int64_t most = limits->shared_bytes / (turn_bytes(b) + (int64_t)sizeof(int64_t)), wanted = MOST_SLOTS;
-    const Dim *stages = b->kernel->signature.pipeline;
-    bool is_given = stages && dim_is_int(stages, &wanted);
-    b->slots = (int)(wanted < most ? wanted : most);
-    return b->slots >= LEAST_SLOTS && (!is_given || b->slots == wanted);
+static int64_t elements_of(const Bulk *b) {
+    int64_t elements = 0;
+    for (int i = 0; i < b->dot_count; i++)
+        elements += tile_rows(b->dots[i]->results.items[0]->type) * tile_columns(b->dots[i]->results.items[0]->type);
+    return elements;
 }
 
 /* Threads that hold the accumulators: as many groups of four warps as there are rows for, at most two where registers allow; 0 where none suffice. */
 static int64_t threads_of(const Bulk *b) {
     enum { FEW_GROUPS = 2, MOST_GROUPS = 2 };
-    int64_t elements = 0, rows = INT32_MAX, groups;
+    int64_t elements = elements_of(b), rows = INT32_MAX, groups;
     for (int i = 0; i < b->dot_count; i++) {
         const Type *type = b->dots[i]->results.items[0]->type;
-        elements += tile_rows(type) * tile_columns(type);
         rows = tile_rows(type) < rows ? tile_rows(type) : rows;
     }
     for (groups = rows / GROUP_ROWS < FEW_GROUPS ? 1 : FEW_GROUPS; groups <= MOST_GROUPS; groups *= 2)
         if (elements / (groups * WARPGROUP) <= ACCUMULATORS)
             return groups * WARPGROUP;
     return 0;
+}
+
+/* As many as fit, or as @pipeline says. Where few registers hold the sums, another CTA on the multiprocessor is worth more than further slots. */
+static bool choose_slots(Bulk *b, const LayoutLimits *limits) {
+    enum { RESERVED = 1024, ENOUGH = 4, FEW_SUMS = 64 }; /* bytes that a CTA takes beside its own */
+    int64_t slot = turn_bytes(b) + (int64_t)sizeof(int64_t), most = limits->shared_bytes / slot,
+            shared = (limits->shared_bytes / 2 - RESERVED) / slot;
+    int64_t threads = threads_of(b), wanted = MOST_SLOTS;
+    if (!threads)
+        return false;
+    const Dim *stages = b->kernel->signature.pipeline;
+    bool is_given = stages && dim_is_int(stages, &wanted);
+    if (!is_given && elements_of(b) / threads <= FEW_SUMS && shared >= ENOUGH)
+        most = shared;
+    b->slots = (int)(wanted < most ? wanted : most);
+    return b->slots >= LEAST_SLOTS && (!is_given || b->slots == wanted);
 }
 
 static bool match_loop(Bulk *b, const LayoutLimits *limits, const bool *stored) {
@@ -363,13 +376,14 @@ static void turn_over(Bulk *b) {
     IrValue *slots = make_int(b, b->slots), *next = make_value(b, OP_ADD, i64, number, make_int(b, 1));
     IrValue *filled = make_value(b, OP_ADD, i64, number, make_int(b, ahead));
     filled = make_select(b, make_value(b, OP_LT, type_bool(b), filled, slots), filled, make_value(b, OP_SUB, i64, filled, slots));
-    b->turn = make_value(b, OP_ADD, i64, b->body->args.items[0], make_int(b, ahead * step_of(b)));
-    copy_turn(b, filled);
     for (int d = 0; d < b->dot_count; d++)
         for (int i = 0; i < 2; i++)
             for (int load = 0; load < b->load_count; load++)
                 if (b->dots[d]->operands.items[i] == b->loads[load]->results.items[0])
                     b->dots[d]->operands.items[i] = make_slot(b, load, number);
+    b->at = b->dots[b->dot_count - 1]->next;
+    b->turn = make_value(b, OP_ADD, i64, b->body->args.items[0], make_int(b, ahead * step_of(b)));
+    copy_turn(b, filled);
     IrValue *goes_on = make_value(b, OP_LT, type_bool(b), next, slots);
     IrValue *other = make_value(b, OP_SUB, i64, make_int(b, 1), parity);
     vec_push(b->context->arena, &b->body->last->operands, make_select(b, goes_on, next, make_int(b, 0)));

@@ -22,8 +22,8 @@ static LLVMValueRef mbarrier_address(Simt *s, const IrValue *mbarriers, const Ir
     return LLVMBuildAdd(builder, LLVMBuildMul(builder, index, simt_int(s, sizeof(int64_t)), ""), simt_int(s, mbarriers->def->shared_at), "");
 }
 
-static LLVMValueRef is_first_thread(Simt *s) {
-    return LLVMBuildICmp(s->e->builder, LLVMIntEQ, s->thread, simt_int(s, 0), "");
+static LLVMValueRef is_thread(Simt *s, int64_t thread) {
+    return LLVMBuildICmp(s->e->builder, LLVMIntEQ, s->thread, simt_int(s, thread), "");
 }
 
 static void emit_mbarriers(Simt *s, const IrOp *op) {
@@ -32,7 +32,7 @@ static void emit_mbarriers(Simt *s, const IrOp *op) {
 }
 
 static void emit_expect(Simt *s, const IrOp *op) {
-    LLVMValueRef predicate = simt_and(s, is_first_thread(s), simt_scalar(s, op->operands.items[2]));
+    LLVMValueRef predicate = simt_and(s, is_thread(s, 0), simt_scalar(s, op->operands.items[2]));
     s->target->mbarrier_expect(s, mbarrier_address(s, op->operands.items[0], op->operands.items[1]), known_dim(op), predicate, op->span);
 }
 
@@ -50,7 +50,7 @@ static LLVMValueRef coordinate(Simt *s, const IrValue *offset) {
     return LLVMBuildTrunc(e->builder, emit_min(e, value, emit_int_const(e, INT32_MAX - SPAN_BYTES * SPAN_BYTES)), e->i32, "");
 }
 
-/* A box for each span of the rows. */
+/* A box for each span of the rows, each by another warp, so that none of them comes late to what all do next. */
 static void emit_copy(Simt *s, const IrOp *op) {
     Emitter *e = s->e;
     const Type *slot = access_type(op);
@@ -60,13 +60,15 @@ static void emit_copy(Simt *s, const IrOp *op) {
     int64_t boxes = tile_columns(slot) / map.columns, box_bytes = (int64_t)map.rows * map.swizzle;
     SimtBulkCopy copy = {.map = layout_bulk_number(&maps, &map), .rank = rank, .span = op->span};
     copy.mbarrier = mbarrier_address(s, op->operands.items[count - 3], op->operands.items[count - 2]);
-    copy.predicate = simt_and(s, is_first_thread(s), simt_scalar(s, op->operands.items[count - 1]));
+    LLVMValueRef is_there = simt_scalar(s, op->operands.items[count - 1]);
     for (int axis = 0; axis < rank; axis++)
         copy.coordinates[rank - 1 - axis] = coordinate(s, op->operands.items[1 + axis]);
     LLVMValueRef first = copy.coordinates[0], shared = simt_staged(s, op->operands.items[count - 4]);
     for (int64_t box = 0; box < boxes; box++) {
         copy.coordinates[0] = LLVMBuildAdd(e->builder, first, simt_int(s, box * map.columns), "");
         copy.shared = LLVMBuildAdd(e->builder, shared, simt_int(s, box * box_bytes), "");
+        int64_t warp = (1 + copy.map + box) % s->warps;
+        copy.predicate = simt_and(s, is_thread(s, warp << LAYOUT_LANES), is_there);
         s->target->bulk_copy(s, &copy);
     }
 }
