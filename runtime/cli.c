@@ -106,6 +106,7 @@ RunOptions cli_run_options(const CommandLine *line) {
         .progress = (ProgressMode)values[OPTION_PROGRESS].number,
         .log = values[OPTION_LOG].given ? (LogLevel)values[OPTION_LOG].number : LOG_WARNING,
         .keep_staging = values[OPTION_KEEP_STAGING].given,
+        .trace = values[OPTION_TRACE].text,
         .selfcheck = values[OPTION_SELFCHECK].given,
         .device = values[OPTION_DEVICE].text,
         .mixed = values[OPTION_MIXED].given,
@@ -172,6 +173,7 @@ static int serve(Job *job, const CommandLine *line) {
         .progress = run.progress,
         .log = run.log,
         .keep_staging = run.keep_staging,
+        .trace = run.trace,
     };
     int exit_code;
     Keys *keys;

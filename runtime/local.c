@@ -1,5 +1,5 @@
-#include "runtime/pod/pod.h"
 #include "runtime/measure.h"
+#include "runtime/pod/pod.h"
 #include "runtime/progress.h"
 #include "runtime/selfcheck.h"
 #include "runtime/task.h"
@@ -24,6 +24,7 @@ typedef struct LocalPod {
     atomic_bool over;  /* what follows is settled */
     PodStatus status;
     Error error;
+    TraceLog trace;
 } LocalPod;
 
 /* A job and its pods in this process. */
@@ -43,6 +44,7 @@ typedef struct Local {
     bool no_space;
     Error space_error;
     double seconds, predicted;
+    FILE *trace; /* or NULL */
 } Local;
 
 static void say(const Local *local, LogLevel level, const char *text) {
@@ -67,6 +69,7 @@ static bool open_pod(LocalPod *local_pod, Pod **pod) {
         .device_number = device->number,
         .cpu_level = getenv("PHOBOS_CPU_LEVEL"),
         .simt = local->options->simt,
+        .trace = local->trace != NULL ? &local_pod->trace : NULL,
     };
     *pod = pod_open(local->plan, &options, &local_pod->error);
     if (*pod == NULL)
@@ -266,7 +269,8 @@ static bool make_plan(Local *local, int *exit_code, Error *error) {
     *exit_code = EXIT_USAGE;
     if (plan.autotune != AUTOTUNE_NONE && !tune(local, &plan, error))
         return false;
-    if (plan.leaf == LEAF_MEASURE && !leaf_measure(local->job, &local->devices.items[0], local->threads, local->options->log, local->options->messages, error))
+    if (plan.leaf == LEAF_MEASURE &&
+        !leaf_measure(local->job, &local->devices.items[0], local->threads, local->options->log, local->options->messages, error))
         return false;
     local->problem = problem_bind(local->job, plan.leaf, error);
     if (local->problem == NULL)
@@ -299,6 +303,8 @@ static void local_fini(Local *local) {
         close(local->stop_event);
     if (local->over_event >= 0)
         close(local->over_event);
+    for (int p = 0; p < local->pod_count; p++)
+        trace_fini(&local->pods[p].trace);
     free(local->pods);
     placement_free(local->placement);
     plan_free(local->plan);
@@ -316,18 +322,40 @@ static bool run_variation(void *context, const RunOptions *options, Error *error
     return fine;
 }
 
+static bool write_trace(Local *local, Error *error) {
+    if (local->trace == NULL)
+        return true;
+    TracePod *pods = new_zeroed((size_t)local->pod_count, sizeof *pods);
+    char(*names)[32] = new_zeroed((size_t)local->pod_count, sizeof *names);
+    for (int p = 0; p < local->pod_count; p++) {
+        snprintf(names[p], sizeof names[p], "pod %d", p);
+        pods[p] = (TracePod){names[p], &local->pods[p].trace};
+    }
+    bool fine = trace_write(local->trace, local->options->trace, local->problem->kernel, pods, (size_t)local->pod_count, error);
+    local->trace = NULL;
+    free(pods);
+    free(names);
+    return fine;
+}
+
 static int run_job(Local *local) {
     const RunOptions *options = local->options;
     Error error;
     int exit_code;
     if (!make_plan(local, &exit_code, &error))
         return fail(options, exit_code, &error);
+    if (options->trace != NULL && (local->trace = trace_open(options->trace, &error)) == NULL)
+        return fail(options, EXIT_FAILED, &error);
+    exit_code = EXIT_DONE;
     if (!open_events(local, &error) || !outputs_stage(local->job, options->keep_staging, &error) ||
         (options->selfcheck && !selfcheck(local->job, options, local->plan->memory, run_variation, local, &error)) || !run_pods(local, &error) ||
         !outputs_publish(local->job, &error))
-        return fail(options, EXIT_FAILED, &error);
-    summarise(local);
-    return EXIT_DONE;
+        exit_code = fail(options, EXIT_FAILED, &error);
+    else
+        summarise(local);
+    if (!write_trace(local, &error))
+        exit_code = fail(options, EXIT_FAILED, &error);
+    return exit_code;
 }
 
 int local_run(Job *job, const RunOptions *options) {

@@ -262,6 +262,7 @@ typedef struct RunOptions {
     ProgressMode progress;
     LogLevel log;
     bool keep_staging;
+    const char *trace;  /* file for what pods did, or NULL */
     bool selfcheck;     /* first run the job under several plans and compare */
     const char *device; /* the value of --device, or NULL */
     bool mixed;         /* devices of several classes may work on the job */

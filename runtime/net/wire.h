@@ -13,6 +13,7 @@
 #define WIRE_HEADER_BYTES 64
 #define WIRE_BATCH_WINDOW 16           /* batches of units that a pod may hold */
 #define WIRE_MAX_PODS 1024             /* of a job */
+#define WIRE_TRACE_EVENTS 4096         /* of one frame */
 #define WIRE_CHUNK_BYTES (512u << 10)  /* bulk of one CHUNK */
 #define WIRE_CONTROL_BYTES (4u << 20)  /* a control frame is never longer */
 #define WIRE_TILE_BYTES (WIRE_CHUNK_BYTES + 1024) /* nor a tile frame */
@@ -64,6 +65,8 @@ typedef struct WireMessage {
         PodState pod_state;
         Bye bye;
         Peers peers;
+        Clock clock;
+        Trace trace;
         Who who;
         Fetch fetch;
         Chunk chunk;

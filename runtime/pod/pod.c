@@ -11,9 +11,8 @@
 typedef struct Completion {
     uint32_t instruction;
     bool well;
+    uint64_t ended_ns; /* where a trace is wanted */
 } Completion;
-
-typedef enum MovedHow { MOVED_FILE, MOVED_FETCH, MOVED_COPY } MovedHow;
 
 /* What a step's launch needs while it runs. */
 typedef struct LaunchSpace {
@@ -35,11 +34,14 @@ struct Pod {
     void *shelf_memory;
     int64_t shelf_loads[SHELF_LOADS]; /* places; instructions after the engine's; -1: unused */
     int shelf_flying;
-    MovedHow *how; /* by instruction: how its tile comes */
+    TraceKind *how; /* by instruction: what is done */
     PodMoved moved;
     PodRangeDone *range_done;
     PodFetch *fetch;
     PodShelved *shelved;
+    TraceLog *trace;
+    uint64_t *begun_ns;  /* by instruction */
+    uint64_t compute_ns; /* when the device ended its last launch: it runs them in order */
     void *context;
     PodStatus status;
     Error error;
@@ -59,7 +61,7 @@ static void instruction_ended(void *context, uint32_t instruction, const Error *
     Pod *pod = context;
     pthread_mutex_lock(&pod->mutex);
     bool wake = pod->ended_count == 0;
-    pod->ended[pod->ended_count++] = (Completion){instruction, error == NULL};
+    pod->ended[pod->ended_count++] = (Completion){instruction, error == NULL, pod->trace != NULL ? trace_now() : 0};
     if (error != NULL && !pod->has_failure && instruction < engine_instructions(pod->plan)) {
         pod->has_failure = true;
         pod->failed_instruction = instruction;
@@ -82,6 +84,7 @@ static void move_tile(Pod *pod, const EngineAction *action, const void *copy) {
         .rank = operand->rank,
         .element = operand->element,
         .rows = arena_slot(&pod->arena, action->operand, action->code->uses[action->operand].slot),
+        .begun_ns = pod->trace != NULL ? &pod->begun_ns[action->instruction] : NULL,
         .copy = copy,
     };
     tile_region(pod->problem, &action->code->step, action->operand, &task.region);
@@ -97,6 +100,40 @@ static uint64_t bytes_of(const Pod *pod, int operand, int64_t tile) {
     tile_region(pod->problem, &step, operand, &region);
     region_clip(&pod->problem->operands[operand], &region);
     return (uint64_t)region_bytes(&pod->problem->operands[operand], &region);
+}
+
+/* ---- what is said of it ---- */
+
+static void count_move(PodMoved *moved, TraceKind kind, uint64_t bytes) {
+    switch (kind) {
+    case TRACE_LOAD:
+        moved->loads++;
+        moved->loaded += bytes;
+        break;
+    case TRACE_FETCH:
+        moved->fetches++;
+        moved->fetched += bytes;
+        break;
+    case TRACE_STORE:
+        moved->stores++;
+        moved->stored += bytes;
+        break;
+    default:
+        break;
+    }
+}
+
+static void record(Pod *pod, const Completion *ended, WireEvent event) {
+    if (pod->trace == NULL)
+        return;
+    event.begun_ns = pod->begun_ns[ended->instruction];
+    if (event.kind == TRACE_COMPUTE && event.begun_ns < pod->compute_ns)
+        event.begun_ns = pod->compute_ns;
+    if (event.kind == TRACE_COMPUTE)
+        pod->compute_ns = ended->ended_ns;
+    event.ended_ns = ended->ended_ns > event.begun_ns ? ended->ended_ns : event.begun_ns;
+    event.held = (uint64_t)engine_bytes(pod->engine);
+    trace_add(pod->trace, &event);
 }
 
 /* ---- tiles that nodes share ---- */
@@ -128,6 +165,7 @@ static void fill_shelf(Pod *pod) {
             .instruction = engine_instructions(pod->plan) + (uint32_t)lane,
             .file = &pod->problem->job->tensors[tensor],
             .rows = rows,
+            .begun_ns = pod->trace != NULL ? &pod->begun_ns[engine_instructions(pod->plan) + (uint32_t)lane] : NULL,
         };
         view_tile(pod, tensor, at, rows, &task.region, &view);
         task.rank = view.rank;
@@ -143,7 +181,7 @@ static void copy_from_shelf(Pod *pod, const EngineAction *action, int64_t place)
     int64_t tile;
     void *rows;
     shelf_tile(pod->shelf, place, &tensor, &tile, &rows);
-    pod->how[action->instruction] = MOVED_COPY;
+    pod->how[action->instruction] = TRACE_COPY;
     move_tile(pod, action, rows);
 }
 
@@ -163,7 +201,8 @@ static bool take_shared(Pod *pod, const EngineAction *action) {
         memcpy(request.region.extent, region.extent, sizeof region.extent);
         if (!pod->fetch(pod->context, &request))
             return false;
-        pod->how[action->instruction] = MOVED_FETCH;
+        pod->how[action->instruction] = TRACE_FETCH;
+        pod->begun_ns[action->instruction] = pod->trace != NULL ? trace_now() : 0;
         return true;
     }
     case SHELF_COMING:
@@ -179,7 +218,9 @@ static bool take_shared(Pod *pod, const EngineAction *action) {
     return false;
 }
 
-static void take_shelved(Pod *pod, uint32_t lane, bool well) {
+static void take_shelved(Pod *pod, const Completion *ended) {
+    uint32_t lane = ended->instruction - engine_instructions(pod->plan);
+    bool well = ended->well;
     int64_t place = pod->shelf_loads[lane], tile, at[COORDINATES];
     uint32_t waiter;
     int tensor;
@@ -190,8 +231,9 @@ static void take_shelved(Pod *pod, uint32_t lane, bool well) {
     pod->shelf_flying--;
     shelf_tile(pod->shelf, place, &tensor, &tile, &rows);
     if (well) {
-        pod->moved.loads++;
-        pod->moved.loaded += bytes_of(pod, tensor, tile);
+        WireEvent event = {.kind = TRACE_LOAD, .operand = (uint32_t)tensor, .tile = (uint64_t)tile, .bytes = bytes_of(pod, tensor, tile)};
+        count_move(&pod->moved, TRACE_LOAD, event.bytes);
+        record(pod, ended, event);
     }
     tile_coordinates(pod->problem, tensor, tile, at);
     view_tile(pod, tensor, at, rows, &region, &view);
@@ -243,7 +285,7 @@ void pod_fetched(Pod *pod, uint32_t instruction) {
 }
 
 void pod_load(Pod *pod, uint32_t instruction) {
-    pod->how[instruction] = MOVED_FILE;
+    pod->how[instruction] = TRACE_LOAD;
     move_tile(pod, &pod->issued[instruction], NULL);
 }
 
@@ -286,12 +328,14 @@ static void carry_out(Pod *pod, const EngineAction *action) {
     case ENGINE_LOAD:
     case ENGINE_STORE:
         pod->issued[action->instruction] = *action;
-        pod->how[action->instruction] = MOVED_FILE;
+        pod->how[action->instruction] = action->kind == ENGINE_STORE ? TRACE_STORE : TRACE_LOAD;
         if (!take_shared(pod, action))
             move_tile(pod, action, NULL);
         break;
     case ENGINE_COMPUTE:
         pod->issued[action->instruction] = *action;
+        pod->how[action->instruction] = TRACE_COMPUTE;
+        pod->begun_ns[action->instruction] = pod->trace != NULL ? trace_now() : 0;
         launch_leaf(pod, action);
         break;
     case ENGINE_RANGE_DONE:
@@ -335,32 +379,31 @@ void pod_stop(Pod *pod) {
     feed(pod, &(EngineEvent){.kind = ENGINE_STOP});
 }
 
-static void count_move(Pod *pod, const EngineAction *action) {
-    uint64_t bytes = bytes_of(pod, action->operand, action->code->uses[action->operand].tile);
-    PodMoved *moved = &pod->moved;
-    if (action->kind == ENGINE_STORE) {
-        moved->stores++;
-        moved->stored += bytes;
-    } else if (pod->how[action->instruction] == MOVED_FILE) {
-        moved->loads++;
-        moved->loaded += bytes;
-    } else if (pod->how[action->instruction] == MOVED_FETCH) {
-        moved->fetches++;
-        moved->fetched += bytes;
-    }
-}
-
 static void take_completion(Pod *pod, const Completion *ended) {
     uint32_t instructions = engine_instructions(pod->plan);
     if (ended->instruction >= instructions) {
-        take_shelved(pod, ended->instruction - instructions, ended->well);
+        take_shelved(pod, ended);
         return;
     }
     const EngineAction *action = &pod->issued[ended->instruction];
-    if (!ended->well)
+    TraceKind kind = pod->how[ended->instruction];
+    WireEvent event = {.kind = (uint8_t)kind};
+    if (kind == TRACE_COMPUTE) {
+        event.operand = (uint32_t)action->code->step.stage;
+        event.tile = (uint64_t)action->code->step.unit;
+        event.chunk = (uint64_t)action->code->step.at[CHUNK];
+    } else {
+        int64_t tile = action->code->uses[action->operand].tile;
+        event.operand = (uint32_t)action->operand;
+        event.tile = (uint64_t)tile;
+        event.bytes = bytes_of(pod, action->operand, tile);
+    }
+    if (ended->well) {
+        count_move(&pod->moved, kind, event.bytes);
+        record(pod, ended, event);
+    } else {
         pod->device->type->cancel(pod->device);
-    else if (action->kind != ENGINE_COMPUTE)
-        count_move(pod, action);
+    }
     feed(pod, &(EngineEvent){.kind = ended->well ? ENGINE_ENDED : ENGINE_BROKEN, .instruction = ended->instruction});
 }
 
@@ -457,6 +500,8 @@ Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error) {
     for (int lane = 0; lane < SHELF_LOADS; lane++)
         pod->shelf_loads[lane] = -1;
     pod->how = new_zeroed(instructions, sizeof *pod->how);
+    pod->trace = options->trace;
+    pod->begun_ns = new_zeroed(instructions, sizeof *pod->begun_ns);
     pod->engine = engine_new(plan);
     pod->issued = new_zeroed(instructions, sizeof *pod->issued);
     pod->ended = new_zeroed(instructions, sizeof *pod->ended);
@@ -493,6 +538,7 @@ void pod_close(Pod *pod) {
     free(pod->spaces);
     free(pod->issued);
     free(pod->how);
+    free(pod->begun_ns);
     shelf_free(pod->shelf);
     free(pod->shelf_memory);
     free(pod->ended);

@@ -7,6 +7,7 @@
 #include "runtime/pod/shelf.h"
 #include "runtime/pod/transfer.h"
 #include "runtime/sched/sched.h"
+#include "runtime/trace.h"
 
 /* ---- engine.c: (event) -> actions. No I/O, clock, thread or global; all memory is taken in engine_new. ----
  *
@@ -84,6 +85,7 @@ typedef struct StoreTask {
     int rank, element; /* of the tensor */
     Region region;     /* of a read it may reach beyond the tensor, where it reads 0 */
     void *rows;        /* laid out as the leaf ABI says: PhbTensorArg */
+    uint64_t *begun_ns; /* when a thread began with it; NULL: nobody asks */
     const void *copy;  /* of a read: it comes from here, laid out alike; NULL: from the file */
     int64_t pitch;
 } StoreTask;
@@ -116,6 +118,7 @@ typedef struct PodOptions {
     PodRangeDone *range_done; /* called in pod_turn; or NULL */
     PodFetch *fetch;          /* NULL: every tile comes from its file */
     PodShelved *shelved;
+    TraceLog *trace;          /* what it does, or NULL */
     void *context;
 } PodOptions;
 

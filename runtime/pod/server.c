@@ -17,7 +17,14 @@
 #include <unistd.h>
 #include <zmq.h>
 
-enum { TICK_MS = 100, HELLO_MS = 100, SOCKET_DEAD_MS = 10000 };
+enum { CLOCK_ASKS = 8, TICK_MS = 100, HELLO_MS = 100, SOCKET_DEAD_MS = 10000 };
+
+/* How far the scheduler's clock is from this one's, by the answer that was quickest there and back. */
+typedef struct PodClock {
+    int64_t offset_ns;
+    uint64_t quickest_ns; /* 0: there was none */
+    int asked;
+} PodClock;
 
 typedef struct PodServer {
     const PhbProgram *program;
@@ -41,6 +48,8 @@ typedef struct PodServer {
     Problem *problem;
     Plan *plan;
     Pod *pod;
+    TraceLog trace;
+    PodClock clock;
     WireSeen seen[PHB_MAX_PARAMS];
     Task *prove, *flush;
     bool unsent; /* there is no connection yet: hello again as soon as there is */
@@ -121,6 +130,7 @@ static bool open_pod(PodServer *server, Error *error) {
         .range_done = batch_done,
         .fetch = fetch_tile,
         .shelved = tile_shelved,
+        .trace = server->welcome->trace ? &server->trace : NULL,
         .context = server,
     };
     server->pod = pod_open(server->plan, &pod, error);
@@ -187,6 +197,50 @@ static void step(PodServer *server, const AgentEvent *event) {
         perform(server, &actions.items[i]);
 }
 
+/* ---- the trace ---- */
+
+static WireMessage *compose(PodServer *server, WireType type) {
+    server->outbox->header = (WireHeader){.type = (uint16_t)type, .sched_epoch = server->agent.sched_epoch};
+    memcpy(server->outbox->header.job_id, server->agent.job_id, sizeof server->agent.job_id);
+    return server->outbox;
+}
+
+static void ask_time(PodServer *server) {
+    if (server->pod == NULL || !server->welcome->trace || server->clock.asked == CLOCK_ASKS)
+        return;
+    server->clock.asked++;
+    compose(server, WIRE_CLOCK)->clock = (Clock){.token = server->agent.token, .sent_ns = trace_now()};
+    socket_send(server->control, NULL, server->outbox, NULL, 0);
+}
+
+static void take_time(PodServer *server, const Clock *clock) {
+    uint64_t now = trace_now(), took = now - clock->sent_ns + 1;
+    if (clock->token != server->agent.token || clock->sent_ns > now || (server->clock.quickest_ns != 0 && took >= server->clock.quickest_ns))
+        return;
+    server->clock.quickest_ns = took;
+    server->clock.offset_ns = (int64_t)(clock->seen_ns - (clock->sent_ns + took / 2));
+}
+
+/* Full frames, and all of it at the end. */
+static void send_trace(PodServer *server, bool all) {
+    while (server->trace.count >= (all ? 1 : WIRE_TRACE_EVENTS)) {
+        Trace *trace = &compose(server, WIRE_TRACE)->trace;
+        trace->token = server->agent.token;
+        trace->events_count = (uint32_t)(server->trace.count < WIRE_TRACE_EVENTS ? server->trace.count : WIRE_TRACE_EVENTS);
+        for (uint32_t e = 0; e < trace->events_count; e++) {
+            trace->events[e] = server->trace.events[e];
+            trace->events[e].begun_ns += (uint64_t)server->clock.offset_ns;
+            trace->events[e].ended_ns += (uint64_t)server->clock.offset_ns;
+        }
+        if (!socket_send(server->control, NULL, server->outbox, NULL, 0)) {
+            if (all)
+                say(server, LOG_WARNING, "the scheduler does not take the trace: its last %zu events are lost", server->trace.count);
+            return;
+        }
+        trace_drop(&server->trace, trace->events_count);
+    }
+}
+
 /* ---- what has happened ---- */
 
 static void take_proof(PodServer *server) {
@@ -204,6 +258,7 @@ static void take_flush(PodServer *server) {
     Error error;
     bool fine = task_end(server->flush, &error);
     server->flush = NULL;
+    send_trace(server, true);
     if (fine)
         step(server, &(AgentEvent){.kind = AGENT_EVENT_FLUSHED});
     else
@@ -216,6 +271,7 @@ static void turn_pod(PodServer *server) {
                      .units = (uint64_t)pod_units_done(server->pod),
                      .moved = pod_moved(server->pod),
                      .free_memory = (uint64_t)pod_free_memory(server->pod)});
+    send_trace(server, false);
     if (status == POD_BROKEN && server->agent.phase != AGENT_FAILED)
         fail(server, pod_error(server->pod));
 }
@@ -225,6 +281,8 @@ static void take_messages(PodServer *server) {
         WireError error = wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, NULL, NULL);
         if (error)
             say(server, LOG_WARNING, "dropped a message: %s", wire_error_text(error));
+        else if (server->inbox->header.type == WIRE_CLOCK)
+            take_time(server, &server->inbox->clock);
         else
             step(server, &(AgentEvent){.kind = AGENT_EVENT_MESSAGE, .message = server->inbox});
     }
@@ -301,6 +359,7 @@ static void loop(PodServer *server) {
         if (!server->over && wait.pod >= 0 && items[wait.pod].revents)
             turn_pod(server);
         tile_plane_turn(server->tiles);
+        ask_time(server);
         if (!server->over)
             step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
     }
@@ -393,6 +452,7 @@ static void close_all(PodServer *server) {
     handshake_unwatch(server->control, server->watch);
     socket_close(server->control);
     tile_plane_close(server->tiles);
+    trace_fini(&server->trace);
     free(server->polled);
     socket_context_free(server->context);
     guard_free(server->guard);

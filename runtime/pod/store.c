@@ -145,6 +145,8 @@ static bool move_piece(const StoreThread *thread, const Transfer *transfer, int6
     region.origin[transfer->axis] += before;
     region.extent[transfer->axis] = left < transfer->step ? left : transfer->step;
     char *rows = (char *)task->rows + piece * transfer->step_bytes;
+    if (piece == 0 && task->begun_ns != NULL)
+        *task->begun_ns = trace_now();
     if (task->copy != NULL) {
         size_t bytes = (size_t)(transfer->step_bytes / transfer->step * region.extent[transfer->axis]);
         memcpy(rows, (const char *)task->copy + piece * transfer->step_bytes, bytes);

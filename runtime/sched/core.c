@@ -66,6 +66,13 @@ uint64_t sched_pod_units(const SchedCore *core, uint32_t pod) {
     return core->pods[pod].units;
 }
 
+int64_t sched_pod_find(const SchedCore *core, uint64_t token) {
+    for (uint32_t i = 0; i < core->pod_count; i++)
+        if (core->pods[i].token == token)
+            return i;
+    return -1;
+}
+
 const PodMoved *sched_pod_moved(const SchedCore *core, uint32_t pod) {
     return &core->pods[pod].moved;
 }
@@ -311,7 +318,7 @@ static void on_message(SchedCore *core, const SchedEvent *event, uint64_t now_ms
         sched_on_proof(core, pod, &message->proof, now_ms);
     else if (header->type == WIRE_POD_STATE)
         on_pod_state(core, pod, &message->pod_state, now_ms);
-    else
+    else if (header->type == WIRE_BYE)
         on_bye(core, pod, &message->bye, now_ms, actions);
 }
 

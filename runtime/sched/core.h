@@ -91,6 +91,7 @@ uint32_t sched_pod_count(const SchedCore *core); /* that ever joined */
 const char *sched_pod_node(const SchedCore *core, uint32_t pod);
 void sched_pod_class(const SchedCore *core, uint32_t pod, char text[32]); /* as class_describe */
 uint64_t sched_pod_units(const SchedCore *core, uint32_t pod);
+int64_t sched_pod_find(const SchedCore *core, uint64_t token); /* -1: whose there is none */
 const PodMoved *sched_pod_moved(const SchedCore *core, uint32_t pod);
 
 #endif

@@ -8,6 +8,7 @@
 #include "runtime/sched/core.h"
 #include "runtime/sched/sched.h"
 #include "runtime/task.h"
+#include "runtime/trace.h"
 #include "runtime/tune.h"
 
 #include <inttypes.h>
@@ -18,7 +19,7 @@
 #include <time.h>
 #include <zmq.h>
 
-enum { TICK_MS = 100, PROGRESS_MS = 60000, DRAIN_MS = 1000 };
+enum { MAX_TRACED = 1 << 22, TICK_MS = 100, PROGRESS_MS = 60000, DRAIN_MS = 1000 };
 
 typedef struct Server {
     Job *job;
@@ -41,6 +42,8 @@ typedef struct Server {
     Task *reserve, *publish; /* NULL while they do not run */
     uint64_t junk;           /* frames dropped */
     Progress progress;
+    FILE *trace;    /* or NULL */
+    TraceLog *logs; /* of each pod, where a trace is wanted */
     bool over;
     int exit_code;
 } Server;
@@ -143,6 +146,36 @@ static void step(Server *server, const SchedEvent *event) {
         step(server, &(SchedEvent){.kind = SCHED_EVENT_PUBLISHED, .text = error.text});
 }
 
+/* ---- the trace ---- */
+
+static void answer_time(Server *server, const Route *route) {
+    server->outbox->header = (WireHeader){.type = WIRE_CLOCK};
+    server->outbox->clock = server->inbox->clock;
+    server->outbox->clock.seen_ns = trace_now();
+    socket_send(server->control, route, server->outbox, NULL, 0);
+}
+
+static void take_trace(Server *server, const Trace *trace) {
+    int64_t pod = sched_pod_find(server->core, trace->token);
+    if (server->trace == NULL || pod < 0)
+        return;
+    for (uint32_t e = 0; e < trace->events_count && server->logs[pod].count < MAX_TRACED; e++)
+        trace_add(&server->logs[pod], &trace->events[e]);
+}
+
+static bool write_trace(Server *server, Error *error) {
+    if (server->trace == NULL)
+        return true;
+    uint32_t count = sched_pod_count(server->core);
+    TracePod *pods = new_zeroed((size_t)count, sizeof *pods);
+    for (uint32_t pod = 0; pod < count; pod++)
+        pods[pod] = (TracePod){sched_pod_node(server->core, pod), &server->logs[pod]};
+    bool fine = trace_write(server->trace, server->options->trace, server->problem->kernel, pods, count, error);
+    server->trace = NULL;
+    free(pods);
+    return fine;
+}
+
 /* ---- the loop ---- */
 
 static void drop_junk(Server *server, const char *why) {
@@ -163,6 +196,10 @@ static void take_messages(Server *server) {
         WireError error = wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, NULL, NULL);
         if (error)
             drop_junk(server, wire_error_text(error));
+        else if (server->inbox->header.type == WIRE_CLOCK)
+            answer_time(server, &route);
+        else if (server->inbox->header.type == WIRE_TRACE)
+            take_trace(server, &server->inbox->trace);
         else
             step(server, &(SchedEvent){.kind = SCHED_EVENT_MESSAGE,
                              .connection = route_connection(&route),
@@ -300,6 +337,7 @@ static bool open_core(Server *server, Error *error) {
     if (!job_describe(server->job, (int)(server->problem->variant - kernel->variants), server->welcome, error))
         return false;
     server->welcome->budget = (uint64_t)options->plan.memory;
+    server->welcome->trace = server->trace != NULL;
     server->placement = placement_new(server->problem, options->plan.placement, WIRE_MAX_PODS);
     SchedConfig config = {
         .epoch = 1,
@@ -333,6 +371,14 @@ static bool open_core(Server *server, Error *error) {
     server->actions.capacity = sched_actions_capacity(&config);
     server->actions.items = new_zeroed(server->actions.capacity, sizeof server->actions.items[0]);
     return server->core || error_set(error, "out of memory");
+}
+
+static bool open_trace(Server *server, Error *error) {
+    if (server->options->trace == NULL)
+        return true;
+    server->trace = trace_open(server->options->trace, error);
+    server->logs = new_zeroed(WIRE_MAX_PODS, sizeof *server->logs);
+    return server->trace != NULL;
 }
 
 static bool open_socket(Server *server, Error *error) {
@@ -390,6 +436,9 @@ static void close_all(Server *server) {
     socket_context_free(server->context);
     guard_free(server->guard);
     sched_core_free(server->core);
+    for (uint32_t pod = 0; server->logs != NULL && pod < WIRE_MAX_PODS; pod++)
+        trace_fini(&server->logs[pod]);
+    free(server->logs);
     free(server->actions.items);
     placement_free(server->placement);
     problem_free(server->problem);
@@ -410,13 +459,18 @@ int sched_serve(Job *job, const ServeOptions *options) {
     Error error;
     int exit_code = EXIT_FAILED;
     /* The socket first: where another scheduler listens, nothing is staged. */
-    if (tune(server, &error) && bind_classes(server, &error) && open_socket(server, &error) && stage(server, &error) && open_core(server, &error)) {
+    if (tune(server, &error) && bind_classes(server, &error) && open_trace(server, &error) && open_socket(server, &error) && stage(server, &error) &&
+        open_core(server, &error)) {
         loop(server);
         if (sched_has_begun(server->core))
             progress_end(&server->progress, (int64_t)sched_units_done(server->core));
         exit_code = server->exit_code;
         if (exit_code == EXIT_DONE)
             summarise(server);
+        if (!write_trace(server, &error)) {
+            fprintf(stderr, "error: %s\n", error.text);
+            exit_code = EXIT_FAILED;
+        }
     } else {
         fprintf(stderr, "error: %s\n", error.text);
     }

@@ -16,6 +16,7 @@ typedef struct ServeOptions {
     ProgressMode progress;
     LogLevel log;
     bool keep_staging;
+    const char *trace; /* file for what pods did, or NULL */
 } ServeOptions;
 
 int sched_serve(Job *job, const ServeOptions *options); /* an exit code; messages on stderr */

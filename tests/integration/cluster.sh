@@ -210,6 +210,49 @@ case_lost_source() {
     return 0
 }
 
+# What both pods did, the second one by a clock of its own where the kernel has such, in one file that is JSON: as many events as tiles were moved, none
+# over another in its row, all within the job's time.
+case_trace() {
+    make_product
+    cp before.bin C.bin
+    sched --nodes=2 --link-bw=1e12 --trace=trace.json
+    pod p0
+    wait_for sched.log "pod p0 joined"
+    clock=
+    unshare --time --monotonic 100000 true 2>/dev/null && clock="unshare --time --monotonic 100000"
+    # shellcheck disable=SC2086
+    timeout 60 $clock ./add --role=pod --sched=$listen --node-name=p1 --threads=1 --log=info --listen=tcp://127.0.0.2:* >p1.log 2>&1 &
+    finished
+    cat >trace.pl <<'PERL'
+use strict;
+use JSON::PP;
+local $/;
+open my $file, "<", "trace.json" or die;
+my $trace = decode_json(<$file>);
+my (%pods, %counts, %rows, $end);
+for (@{$trace->{traceEvents}}) {
+    $pods{$_->{pid}} = $_->{args}{name} if $_->{ph} eq "M" && $_->{name} eq "process_name";
+    next if $_->{ph} ne "X";
+    $counts{$pods{$_->{pid}}}{$_->{cat}}++;
+    die "before the begin" if $_->{ts} < 0 || $_->{dur} < 0;
+    die "60 s and more" if $_->{ts} + $_->{dur} > 60e6;
+    my $row = \$rows{"$_->{pid} $_->{tid}"};
+    die "one over another in $_->{pid} $_->{tid}" if defined $$row && $_->{ts} < $$row - 0.01;
+    $$row = $_->{ts} + $_->{dur};
+}
+for my $pod (sort keys %counts) {
+    print join(" ", $pod, map { $counts{$pod}{$_} || 0 } qw(load fetch store)), "\n";
+}
+PERL
+    perl trace.pl >traced || fail "the trace: $(cat traced)"
+    moved sched.log | awk '{ print "p" $1, $2, $4, $6 }' >was
+    cmp was traced || fail "traced $(cat traced), but it was $(cat was)"
+    ./add job.json --pods=2 --trace=trace.json --progress=none >local.log 2>&1 && perl trace.pl >traced || fail "the local trace"
+    [ "$(awk '{ stores += $5 } END { print NR, stores }' traced)" = "2 16" ] || fail "traced $(cat traced)"
+    ./add job.json --trace=nowhere/trace.json >local.log 2>&1 && fail "a trace was written nowhere"
+    says local.log 'cannot write the trace "nowhere/trace.json": No such file'
+}
+
 case_too_few() {
     make_job 3
     sched --nodes=2 --join-timeout=1

@@ -107,7 +107,7 @@ static const struct {
     {"--audit=5% job.json", "--audit is not supported yet"},
     {"--placement=near-data job.json", "--placement=near-data is not supported yet"},
     {"--resume job.json", "--resume is not supported yet"},
-    {"--trace=t.json job.json", "--trace is not supported yet"},
+    {"--trace=t.json --check job.json", "--trace means nothing here: it goes with a run"},
     {"--root=/data job.json", "--root means nothing here: it goes with --role=pod"},
     {"--root= --role=pod", "--root: expected something, found \"\""},
     {"--persist --role=pod", "--persist is not supported yet"},

@@ -79,6 +79,9 @@ static void fill(uint16_t type) {
         for (uint32_t i = 0; i < message.peers.peers_count; i++)
             draw_text(message.peers.peers[i].endpoint, sizeof message.peers.peers[i].endpoint);
         break;
+    case WIRE_TRACE:
+        message.trace.events_count = (uint32_t)(draw() % (WIRE_TRACE_EVENTS + 1));
+        break;
     case WIRE_BYE:
         draw_text(message.bye.text, sizeof message.bye.text);
         break;
