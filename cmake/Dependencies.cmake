@@ -9,6 +9,7 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.13)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq>=4.3.4)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium>=1.0.18)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash>=0.8)
+pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng>=1.6)
 pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check>=0.15)
 
 add_library(phobos_llvm INTERFACE)

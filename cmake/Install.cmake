@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 set(package_folder share/cmake/Phobos)
-install(TARGETS phobosc RUNTIME DESTINATION bin)
+install(TARGETS phobosc phobos-tensor RUNTIME DESTINATION bin)
 install(FILES $<TARGET_PROPERTY:phobosrt,ARCHIVE_PATH> DESTINATION lib)
 
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/PhobosConfigVersion.cmake COMPATIBILITY SameMinorVersion)
