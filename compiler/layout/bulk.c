@@ -115,6 +115,20 @@ static bool is_all_used(const Bulk *b, const IrOp *load) {
     return uses == count_uses(b->body, load->results.items[0]);
 }
 
+/* Why the product cannot go by bulk copies, whatever else its loop does; NULL: it can. */
+static const char *find_refusal(const Bulk *b, const IrOp *dot, const bool *stored) {
+    if (!has_shape(dot))
+        return "such instructions want factors of f16 or bf16 alike, and powers of two: 64 rows or more, 16 to 256 columns, 16 or more along k";
+    if (!is_carried(b, dot))
+        return "its loop does more with a turn's sum than carry it to the next turn";
+    for (int i = 0; i < 2; i++)
+        if (!is_factor(b, dot->operands.items[i], stored))
+            return "a factor is no slice, at most 256 rows, that its loop loads at offsets which follow from the loop's index, of a tensor that the "
+                   "kernel does not "
+                   "store to";
+    return NULL;
+}
+
 static bool find_products(Bulk *b, const bool *stored) {
     const IrOp *step = b->loop->operands.items[2]->def;
     if (!step || step->kind != OP_CONST || (int64_t)step->bits <= 0)
@@ -122,8 +136,7 @@ static bool find_products(Bulk *b, const bool *stored) {
     for (IrOp *op = b->body->first; op; op = op->next) {
         if (!is_product(op))
             continue;
-        if (b->dot_count == MOST_DOTS || !has_shape(op) || !is_carried(b, op) || !is_factor(b, op->operands.items[0], stored) ||
-            !is_factor(b, op->operands.items[1], stored))
+        if (b->dot_count == MOST_DOTS || find_refusal(b, op, stored))
             return false;
         b->dots[b->dot_count++] = op;
         for (int i = 0; i < 2; i++)
@@ -204,6 +217,37 @@ static void mark_block(Context *context, IrKernel *kernel, const LayoutLimits *l
     }
 }
 
+/* Why a product that was not marked was not. */
+static const char *explain(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, const IrOp *dot) {
+    IrOp *loop = dot->parent->owner;
+    if (ir_has_thread_code(kernel))
+        return "the kernel has thread code, or clusters of thread blocks";
+    if (!loop || loop->kind != OP_FOR)
+        return "it stands in no 'for' loop that carries its sum";
+    Bulk bulk = bulk_of(context, kernel, loop), *b = &bulk;
+    const char *why = find_refusal(b, dot, stored);
+    if (why)
+        return why;
+    if (!find_products(b, stored))
+        return "something else in its loop uses a factor, or is a product that cannot, or the loop's step is no constant";
+    if (!threads_of(b))
+        return "the sums of its loop take more registers than the threads of a CTA have";
+    return choose_slots(b, limits) ? "@launch gives it another number of threads than its sums want"
+                                   : "three turns' slices do not fit into shared memory, or not as many as @pipeline asks for";
+}
+
+static void remark_block(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        for (int r = 0; r < op->regions.count; r++)
+            remark_block(context, kernel, limits, stored, op->regions.items[r]);
+        if (is_product(op) && dtype_bits(op->operands.items[0]->type->scalar) == 16)
+            diag_remark_once(context->diag, REMARK_TENSORCORE, op->span,
+                "on %s this dot, %lld x %lld x %lld, does not go by bulk copies and wgmma: %s", limits->target,
+                (long long)tile_rows(op->results.items[0]->type), (long long)tile_columns(op->results.items[0]->type),
+                (long long)tile_columns(op->operands.items[0]->type), explain(context, kernel, limits, stored, op));
+    }
+}
+
 int layout_bulk_mark(Context *context, IrKernel *kernel, const LayoutLimits *limits) {
     bool *stored = NEW_ARRAY(context->arena, bool, kernel->signature.params.count + 1);
     int64_t threads = 0;
@@ -211,6 +255,8 @@ int layout_bulk_mark(Context *context, IrKernel *kernel, const LayoutLimits *lim
         ir_mark_stored(op, stored);
     if (limits->bulk && !ir_has_thread_code(kernel))
         mark_block(context, kernel, limits, stored, kernel->body, &threads);
+    if (limits->bulk && diag_wants_remark(context->diag, REMARK_TENSORCORE))
+        remark_block(context, kernel, limits, stored, kernel->body);
     return (int)threads;
 }
 

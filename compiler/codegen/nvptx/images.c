@@ -37,6 +37,9 @@ static IrKernel *lay_out(Context *context, IrKernel *stage, const int64_t *value
     IrKernel *leaf = specialise(context, stage, values); /* a copy: layouts are put into it */
     if (layout_kernel(context, leaf, limits, why))
         return leaf;
+    if (limits->bulk)
+        diag_remark_once(context->diag, REMARK_TENSORCORE, leaf->signature.span, "on %s '%s' goes without bulk copies: with them %s", limits->target,
+            leaf->signature.name, *why);
     leaf = specialise(context, stage, values);
     return limits->bulk && layout_kernel(context, leaf, &without, why) ? leaf : NULL;
 }
@@ -49,7 +52,7 @@ static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int n
     *image = (GpuImage){.target = target->name, .arch = target->arch, .specific = target->specific};
     image->stages = NEW_ARRAY(context->arena, GpuStage, kernel->stages.count);
     NvptxStage *stages = NEW_ARRAY(context->arena, NvptxStage, kernel->stages.count);
-    LayoutLimits limits = {.shared_bytes = target->simt.shared_limit, .registers = target->simt.register_limit, .tensor_cores = target->simt.has_mma, .bulk = target->simt.has_bulk};
+    LayoutLimits limits = {.target = target->name, .shared_bytes = target->simt.shared_limit, .registers = target->simt.register_limit, .tensor_cores = target->simt.has_mma, .bulk = target->simt.has_bulk};
     bool has_maps = false;
     if (kernel->kernel->signature.cluster_dims[0] && target->arch < 90) {
         *why = "thread-block clusters need sm_90";
