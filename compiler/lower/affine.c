@@ -425,6 +425,42 @@ static bool is_in_halo(Split *split, const Dim *rest, const Dim *extent, const D
     return before && after && form_not_negative(split, before) && form_not_negative(split, after);
 }
 
+/* The greatest that `form` gets over the ranges of its names; NULL where that is not known. */
+static const Dim *form_greatest(Split *split, const Dim *form) {
+    for (int i = split->ranges.count - 1; form && i >= 0; i--) {
+        const NameRange *range = &split->ranges.items[i];
+        if (!dim_mentions(form, range->name))
+            continue;
+        const Dim *name = dim_name(split->context->dims, range->name), *slope, *constant;
+        int64_t rise;
+        if (!range->low || !is_linear(split, form, name, &slope, &constant) || !dim_is_int(slope, &rise))
+            return NULL;
+        form = form_replace(split, form, name, rise < 0 ? range->low : range->high);
+    }
+    return form && is_declared(form) ? form : NULL;
+}
+
+const Dim *halo_needed(Split *split, const AxisAccess *access) {
+    DimPool *dims = split->context->dims;
+    const Dim *step, *rest;
+    int axis;
+    if (!split_linear(split, access->offset, &axis, &step, &rest))
+        return NULL;
+    const Dim *end = dim_op(dims, PHB_EXPR_ADD, rest, access->extent ? access->extent : dim_int(dims, 1));
+    const Dim *before = dim_op(dims, PHB_EXPR_SUB, dim_int(dims, 0), rest), *after = end ? dim_op(dims, PHB_EXPR_SUB, end, step) : NULL;
+    before = before ? form_greatest(split, before) : NULL;
+    after = after ? form_greatest(split, after) : NULL;
+    if (!before || !after)
+        return NULL;
+    const Dim *widths[2] = {before, after};
+    for (int i = 0; i < 2; i++) {
+        const Dim *more = dim_op(dims, PHB_EXPR_SUB, widths[i], widths[!i]);
+        if (more && form_not_negative(split, more) && form_not_negative(split, widths[i]))
+            return widths[i];
+    }
+    return NULL;
+}
+
 /* `halo` NULL: none, or the access is a store. */
 static AxisAccess classify(Split *split, const IrValue *offset, const Dim *extent, const Dim *halo) {
     AxisAccess access = {.kind = ACCESS_WHOLE, .axis = -1, .offset = split->forms[offset->id], .extent = extent};

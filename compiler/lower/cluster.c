@@ -33,6 +33,17 @@ static bool is_stored(const Split *split, int param) {
 
 /* ---- refusals of single accesses ---- */
 
+/* A halo as an attribute says it: `width` on one axis, what is declared on the others. */
+static const char *halo_text(Split *split, int at, const Dim *width) {
+    int rank = param_type(split, at / PHB_MAX_RANK)->rank, first = at - at % PHB_MAX_RANK;
+    const char *text = rank > 1 ? "[" : "";
+    for (int k = 0; k < rank; k++) {
+        const Dim *declared = first + k == at ? width : split->halo[first + k];
+        text = split_text(split, "%s%s%s", text, k ? ", " : "", declared ? split_dim_text(split, declared) : "0");
+    }
+    return rank > 1 ? split_text(split, "%s]", text) : text;
+}
+
 static void refuse_other(Split *split, const Access *access, int k) {
     const AxisAccess *axis = &access->axes[k];
     const IrValue *offset = access->op->operands.items[1 + k];
@@ -62,6 +73,7 @@ static void refuse_shifted(Split *split, const Access *access, int k) {
     const char *own = own_offset(split, axis->axis, axis->step);
     const Access *other = split->axis_access[access->param * PHB_MAX_RANK + k];
     bool stores = is_store(access->op);
+    const Dim *width = stores ? NULL : halo_needed(split, axis);
     Refusal refusal = {
         .at = access->op->span,
         .rule = split_text(split, "'%s' is accessed at two super-tile coordinates in one unit of work", name),
@@ -71,8 +83,9 @@ static void refuse_shifted(Split *split, const Access *access, int k) {
                             : split_text(split, "the offset is not proved to stay in the tile at '%s'", own),
         .node = split_text(split, "'%s' is one tensor, and a slice may start anywhere in it", name),
         .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, and this slice also reaches the next one", name, k),
-        .edit = stores ? split_text(split, "store at '%s'", own)
-                         : split_text(split, "declare '@halo(%s = w)' with the width w that the offset needs", name),
+        .edit = stores  ? split_text(split, "store at '%s'", own)
+                : width ? split_text(split, "declare '@halo(%s = %s)'", name, halo_text(split, access->param * PHB_MAX_RANK + k, width))
+                        : split_text(split, "declare '@halo(%s = w)' with the width w that the offset needs", name),
     };
     refuse(split, &refusal);
 }
@@ -117,17 +130,6 @@ static void refuse_disagreement(Split *split, const Access *access, int k, const
                     : split_text(split, "pass the tensor a second time, as a parameter of its own, and make this access through that one"),
     };
     refuse(split, &refusal);
-}
-
-/* A halo as an attribute says it: `width` on one axis, what is declared on the others. */
-static const char *halo_text(Split *split, int at, const Dim *width) {
-    int rank = param_type(split, at / PHB_MAX_RANK)->rank, first = at - at % PHB_MAX_RANK;
-    const char *text = rank > 1 ? "[" : "";
-    for (int k = 0; k < rank; k++) {
-        const Dim *declared = first + k == at ? width : split->halo[first + k];
-        text = split_text(split, "%s%s%s", text, k ? ", " : "", declared ? split_dim_text(split, declared) : "0");
-    }
-    return rank > 1 ? split_text(split, "%s]", text) : text;
 }
 
 /* How far the axis is longer than what is cut; NULL on overflow. */

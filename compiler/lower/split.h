@@ -91,6 +91,8 @@ bool form_mentions_extent(const Dim *form, const char *tensor, int axis);
 bool form_within(Split *split, const Dim *rest, const Dim *step);
 /* 0 <= form, the same way, and for all values from 1 on of symbolic dims. */
 bool form_not_negative(Split *split, const Dim *form);
+/* The halo that allows a load of the access; NULL where no dim says it. */
+const Dim *halo_needed(Split *split, const AxisAccess *access);
 /* extent(T, k) and whole(T, k) as the declared extent: what both readings call the whole axis. */
 const Dim *form_declared(Split *split, const Dim *form);
 /* Which loops index no tensor: true if there is one that affine_analyse has not left to the leaf yet. */

@@ -84,6 +84,27 @@ static bool is_set(Checker *checker, const Attr *attr, const AttrArg *arg) {
     return false;
 }
 
+/* Where the search dims are declared, which is what both readings take their tiles from. */
+static void note_search_dims(Checker *checker) {
+    const Signature *signature = checker->signature;
+    if (signature->search.count > 0)
+        diag_note(checker->context->diag, signature->search.items[0].span, "the search dims are declared here");
+    else
+        diag_note(checker->context->diag, signature->span, "the kernel has no @autotune");
+}
+
+static bool is_super_set(Checker *checker, const Attr *attr, const AttrArg *arg) {
+    if (is_set(checker, attr, arg))
+        return true;
+    Diag *diag = checker->context->diag;
+    const Signature *signature = checker->signature;
+    note_search_dims(checker);
+    diag_note(diag, (Span){0}, "on one node, a tile has the extent of a search dim");
+    diag_note(diag, (Span){0}, "on the cluster, a super-tile has a value of the same name, and this gives none a value");
+    diag_note(diag, (Span){0}, "smallest edit: write '%s in [..]'", signature->search.count > 0 ? signature->search.items[0].name : "BLOCK");
+    return false;
+}
+
 static void add_search_dim(Checker *checker, const AttrArg *arg) {
     Context *context = checker->context;
     Signature *signature = checker->signature;
@@ -137,6 +158,7 @@ static void error_not_autotune(Checker *checker, const AttrArg *arg) {
     for (int i = 0; i < checker->signature->search.count; i++)
         vec_push(context->arena, &names, checker->signature->search.items[i].name);
     diag_error(context->diag, arg->name_span, "'%s' is under @cluster but not under @autotune%s", arg->name, suggestion(checker, arg->name, &names));
+    note_search_dims(checker);
     diag_note(context->diag, (Span){0}, "on one node, '%s' has no value", arg->name);
     diag_note(context->diag, (Span){0}, "on the cluster, '%s' is the extent of a super-tile", arg->name);
     diag_note(context->diag, (Span){0}, "smallest edit: add '%s in [..]' to @autotune", arg->name);
@@ -150,7 +172,7 @@ static void add_cluster(Checker *checker, const Attr *attr) {
     checker->signature->cluster_span = attr->span;
     for (int i = 0; i < attr->args.count; i++) {
         const AttrArg *arg = &attr->args.items[i];
-        if (!is_set(checker, attr, arg))
+        if (!is_super_set(checker, attr, arg))
             continue;
         SearchDim *dim = find_search_dim(checker->signature, arg->name);
         int count;

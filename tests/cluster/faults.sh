@@ -13,7 +13,7 @@ missed=0 planted=0
 # Tests by the half that the fault is in.
 tests_of() {
     case $1 in
-    compiler/*) echo cluster_stage_test cluster_meaning_test cluster_test ;;
+    compiler/*) echo cluster_test cluster_stage_test cluster_meaning_test ;;
     *) echo stages_test plan_test engine_test ;;
     esac
 }
