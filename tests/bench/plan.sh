@@ -14,8 +14,9 @@ for side in 100 316 1000; do
     printf '{"scalars": {"alpha": 1, "beta": 0}, "cluster": {"TILE_M": 64, "TILE_N": 64, "TILE_K": 64}, "tensors": {
         "A": {"uri": "A.bin", "dtype": "f32", "shape": [%d, 64]}, "B": {"uri": "B.bin", "dtype": "f32", "shape": [64, %d]},
         "C": {"uri": "C.bin", "dtype": "f32", "shape": [%d, %d]}}}\n' $size $size $size $size >job.json
-    for placement in round-robin block; do
-        /usr/bin/time -f "%U s of processor time, %e s, %M KiB" ./plan --plan job.json --nodes=1000 --memory=8G --placement=$placement >text 2>used
-        printf '%7d super-tiles, %-11s %s\n' $((side * side)) $placement "$(cat used)"
+    for how in round-robin block "block --link-bw=1e12"; do # the last: shared tiles are fetched
+        # shellcheck disable=SC2086
+        /usr/bin/time -f "%U s of processor time, %e s, %M KiB" ./plan --plan job.json --nodes=1000 --memory=8G --placement=$how >text 2>used
+        printf '%7d super-tiles, %-20s %s\n' $((side * side)) "$how" "$(cat used)"
     done
 done

@@ -5,7 +5,7 @@
  *     tile_sim --seeds 1000 [--first 0]
  *
  * Checked: each tile that a living pod wants arrives with the right bytes, from its home or from its file, and in bounded time; where nothing is
- * broken, each tile is loaded once in all and by its home; no more loads and chunks are in flight than there may be. */
+ * broken, each tile is loaded once in all, by its home, and soon; no more loads and chunks are in flight than there may be. */
 #include "runtime/pod/shelf.h"
 #include "runtime/pod/transfer.h"
 
@@ -47,7 +47,7 @@ typedef struct Want {
     int64_t tile;
     WantState state;
     uint8_t *rows;
-    uint64_t loaded_ms;
+    uint64_t begun_ms, loaded_ms;
 } Want;
 
 typedef struct Load {
@@ -69,7 +69,9 @@ typedef struct Node {
 } Node;
 
 typedef struct Sim {
-    bool verbose, broken;
+    bool verbose;
+    bool lossy;  /* frames are lost now and then, and nothing else is wrong: all is fetched in the end */
+    bool broken; /* anything */
     uint64_t now_ms;
     unsigned lose, repeat, damage;
     uint64_t delay_ms, heal_ms;
@@ -130,6 +132,8 @@ static TileView view_of(const Sim *sim, int operand, uint8_t *rows) {
 static void want_ends(Sim *sim, Want *want) {
     if (want->state == WANT_DONE)
         violated(sim, "a tile arrived twice");
+    if (!sim->broken && !sim->lossy && sim->now_ms - want->begun_ms >= TRANSFER_RETRY_MS)
+        violated(sim, "a tile came late though nothing was broken");
     want->state = WANT_DONE;
     for (int64_t i = 0; i < length_of(sim, want->operand); i++)
         if (want->rows[i] != byte_of(want->operand, want->tile, i)) {
@@ -230,6 +234,7 @@ static void begin_want(Sim *sim, int index, Want *want) {
     if (!want->rows)
         abort();
     memset(want->rows, 0xEE, (size_t)length_of(sim, want->operand));
+    want->begun_ms = sim->now_ms;
     want->loaded_ms = sim->now_ms + 1 + draw(node->load_ms);
     want->state = WANT_LOADING;
     switch (shelf_want(node->shelf, want->operand, want->tile, &place)) {
@@ -397,7 +402,7 @@ static void make_problem(Sim *sim, int nodes) {
         operand->stride[CHUNK] = 1;
         operand->stride[axis] = problem->chunks[0];
         operand->count = problem->chunks[0] * problem->supers[axis];
-        operand->size[0] = draw(100) < 3 ? (int64_t)WIRE_CHUNK_BYTES * 2 + 100 : 1 + (int64_t)draw(3000);
+        operand->size[0] = draw(100) < 8 ? (int64_t)WIRE_CHUNK_BYTES * 2 + 100 : 1 + (int64_t)draw(3000);
         operand->bytes = (operand->size[0] + PHB_BASE_ALIGN - 1) / PHB_BASE_ALIGN * PHB_BASE_ALIGN;
     }
     bool kept[OPERANDS] = {true, true};
@@ -438,6 +443,12 @@ static void make_node(Sim *sim, int index, int homes) {
 }
 
 static void break_things(Sim *sim, int homes) {
+    if (draw(4) == 0) {
+        sim->lossy = true;
+        sim->lose = 2;
+        sim->heal_ms = UINT64_MAX;
+        return;
+    }
     sim->broken = true;
     sim->lose = (unsigned)draw(30);
     sim->repeat = (unsigned)draw(30);
