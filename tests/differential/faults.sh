@@ -11,14 +11,17 @@ check=
 source=$1 work=${2:-} differential=${3:-} kernels=${4:-500} first=${5:-1} last=${6:-1000} shrinks=${7:-1}
 missed=0 planted=0
 
+# The copy is built where the sources build their own release, so that a compiler cache knows its objects.
+build=$work/source/build/release
+
 if [ -z "$check" ]; then
-    mkdir -p "$work"
-    rm -rf "$work/source" && mkdir "$work/source"
+    mkdir -p "$work/source"
+    rm -rf "$work/source/cmake" "$work/source/compiler" "$work/source/runtime" "$work/source/tests"
     cp -Rp "$source/CMakeLists.txt" "$source/CMakePresets.json" "$source/cmake" "$source/compiler" "$source/runtime" "$source/tests" "$work/source"
     # A run that was stopped may have left a fault in an object.
     grep '^compiler/' "$source/tests/differential/faults.txt" | while read -r file; do touch "$work/source/$file"; done
-    cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release >"$work/log"
-    cmake --build "$work/build" -j2 --target phobosc >>"$work/log"
+    (cd "$work/source" && cmake --preset release) >"$work/log"
+    cmake --build "$build" -j2 --target phobosc >>"$work/log"
     printf '| fault | seed | found | kernel | lines of the smallest |\n|---|---|---|---|---|\n'
 fi
 
@@ -32,8 +35,8 @@ faulty() {
 hunt() {
     cp "$work/source/$file" "$work/sound"
     faulty "$work/sound" >"$work/source/$file"
-    cmake --build "$work/build" -j2 --target phobosc >>"$work/log" 2>&1
-    if "$differential" "$work/build/bin/phobosc" "$work/run" --count="$kernels" --chunk=10 --seed="$planted" --shrinks="$shrinks" --stop --quick >"$work/found" 2>&1; then
+    cmake --build "$build" -j2 --target phobosc >>"$work/log" 2>&1
+    if "$differential" "$build/bin/phobosc" "$work/run" --count="$kernels" --chunk=10 --seed="$planted" --shrinks="$shrinks" --stop --quick >"$work/found" 2>&1; then
         echo "| $name | $planted | MISSED | | |"
         missed=$((missed + 1))
     else

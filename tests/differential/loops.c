@@ -12,6 +12,17 @@ static void nested(Generator *g, int depth, bool in_loop) {
     g->name_count = names;
 }
 
+/* Often with a store that reads what an earlier iteration has stored. */
+static void loop_body(Generator *g, int depth) {
+    nested(g, depth, true);
+    if (chance(g, 50))
+        return;
+    Shape shape;
+    const Output *output = &g->outputs[below(g, g->output_count)];
+    const char *target = text(g, "%s[%s]", output->name, own_subscripts(g, true, &shape));
+    line(g, "    %s %s %s", target, output->type == PHB_BOOL ? "^=" : "+=", loose_expression(g, output->type, shape, 1));
+}
+
 static const char *condition(Generator *g) {
     return chance(g, 95) ? decided_condition(g) : expression(g, PHB_BOOL, scalar_shape(), 1);
 }
@@ -69,7 +80,7 @@ void for_statement(Generator *g, int depth) {
     const char *variable = text(g, "j%d", g->fresh++);
     add_index(g, variable);
     line(g, "for%s %s in range(%s) {", unroll, variable, range);
-    nested(g, depth, true);
+    loop_body(g, depth);
     line(g, "}");
     g->name_count = names;
 }
@@ -83,7 +94,7 @@ void while_statement(Generator *g, int depth) {
     g->indent--;
     int names = g->name_count;
     add_index(g, counter);
-    nested(g, depth, true);
+    loop_body(g, depth);
     g->name_count = names;
     line(g, "}");
 }
@@ -101,8 +112,8 @@ static const char *side_name(Generator *g) {
     return text(g, "c%d", g->fresh++);
 }
 
-/* Declares a tensor with the axes of one operand, of which one runs along k, and gives the operand's slice. The other axis follows the own tile where it
- * may (own_axis, -1: it does not). */
+/* Declares a tensor with the axes of one operand, of which one runs along k, and gives the operand's slice. The other axis follows the own tile where
+ * it may (own_axis, -1: it does not). */
 static const char *side(Generator *g, const Contraction *c, int own_axis, int64_t extent, bool k_is_last) {
     const char *name = side_name(g);
     bool is_own = own_axis >= 0 && chance(g, 75), is_batched = g->has_batch && chance(g, 40);
