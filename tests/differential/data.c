@@ -10,23 +10,32 @@ static int element_size(PhbDType type) {
     return type == PHB_BOOL ? 1 : dtype_bits(type) / 8;
 }
 
+/* What a tensor holds. Tame ones hold small numbers, so that what is computed from them stays finite; wild ones everything. */
+typedef struct Sort {
+    bool is_wild;
+    int ties;        /* so many of a hundred numbers are about half-way between two of a narrower type */
+    PhbDType narrow; /* which */
+} Sort;
+
+static Sort random_sort(Random *random, bool may_be_wild) {
+    static const PhbDType narrow[] = {PHB_F16, PHB_BF16, PHB_F16, PHB_BF16, PHB_F32};
+    return (Sort){random_chance(random, 40) && may_be_wild, random_chance(random, 40) ? 60 : 5, narrow[random_below(random, 5)]};
+}
+
 /* A number half-way between two of a narrower type, or next to it: what it is rounded to shows in how many steps. */
-static double near_tie(Random *random, uint64_t bits) {
-    static const PhbDType narrow[] = {PHB_F16, PHB_BF16, PHB_F32};
-    PhbDType type = narrow[random_below(random, 3)];
+static double near_tie(Random *random, PhbDType type, uint64_t bits) {
     double below = number_from_real(type, (double)(int64_t)bits * 0x1p-60).real, tie = below + number_spacing(type, below) / 2;
     int nudge = random_below(random, 3);
     return nudge == 0 ? tie : nextafter(tie, nudge == 1 ? INFINITY : -INFINITY);
 }
 
-/* Tame tensors hold small numbers, so that what is computed from them stays finite; wild ones everything. */
-static Number random_number(Random *random, PhbDType type, bool is_wild) {
+static Number random_number(Random *random, PhbDType type, Sort sort) {
     int kind = random_below(random, 100);
     uint64_t bits = random_bits(random);
     if (type == PHB_BOOL)
         return number_from_int(type, (int64_t)(bits & 1));
     if (!dtype_is_float(type)) {
-        if (kind < 60 || !is_wild)
+        if (kind < 60 || !sort.is_wild)
             return number_from_int(type, (int64_t)(bits % 25) - 8);
         if (kind < 70)
             return number_from_int(type, INT64_MIN >> (64 - dtype_bits(type)));
@@ -34,14 +43,14 @@ static Number random_number(Random *random, PhbDType type, bool is_wild) {
             return number_from_int(type, INT64_MAX >> (64 - dtype_bits(type)));
         return number_from_int(type, (int64_t)bits);
     }
-    if (is_wild && kind < 8) {
+    if (sort.is_wild && kind < 8) {
         static const double special[] = {INFINITY, -INFINITY, NAN, -0.0, 0.0, 65504, 0x1p-24, 0x1p-149, 3e38, 2147483648.0, -0.5, 0.5};
         return number_convert(PHB_F64, type, number_from_real(PHB_F64, special[bits % 12]));
     }
-    if (is_wild && kind < 14)
+    if (sort.is_wild && kind < 14)
         return number_from_bits(type, bits);
-    if (kind >= 90 && dtype_bits(type) > 16)
-        return number_from_real(type, near_tie(random, bits));
+    if (kind >= 100 - sort.ties && dtype_bits(type) > 16)
+        return number_from_real(type, near_tie(random, sort.narrow, bits));
     if (kind < 40)
         return number_from_real(type, (double)((int64_t)(bits % 257) - 128) / 16);
     return number_from_real(type, (double)(int64_t)bits * 0x1p-60);
@@ -49,10 +58,10 @@ static Number random_number(Random *random, PhbDType type, bool is_wild) {
 
 void data_fill(Tensor *tensor, const char *name, uint64_t seed, bool may_be_absent) {
     Random random = {random_seed_of(seed, name)};
-    bool is_wild = random_chance(&random, 40) && tensor->value.rank > 0; /* a job file has no infinities */
+    Sort sort = random_sort(&random, tensor->value.rank > 0); /* a job file has no infinities */
     tensor->given = !may_be_absent || random_chance(&random, 60);
     for (int64_t i = 0; i < value_count(&tensor->value); i++) {
-        Number number = random_number(&random, tensor->value.scalar, is_wild);
+        Number number = random_number(&random, tensor->value.scalar, sort);
         tensor->value.at[i] = tensor->given ? number : number_from_int(tensor->value.scalar, 0);
     }
 }

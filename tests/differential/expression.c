@@ -145,7 +145,7 @@ static const char *leaf(Generator *g, PhbDType type, Shape shape) {
 }
 
 const char *operand_of(Generator *g, PhbDType type, Shape shape, int depth) {
-    const char *value = chance(g, 50) && !g->in_fn ? load(g, type, shape) : NULL;
+    const char *value = chance(g, 60) && !g->in_fn ? load(g, type, shape) : NULL;
     return value ? value : expression(g, type, shape, depth);
 }
 

@@ -102,7 +102,7 @@ const char *count_text(Generator *g, Shape shape); /* of elements */
 const char *type_text_of(Generator *g, PhbDType type, Shape shape);
 const char *find_name(Generator *g, PhbDType type, Shape shape);
 const char *expression(Generator *g, PhbDType type, Shape shape, int depth);
-/* Half of the time as a tensor holds it: with all digits, special values, neighbours of ties. */
+/* Mostly as a tensor holds it: with all digits, special values, neighbours of ties. */
 const char *operand_of(Generator *g, PhbDType type, Shape shape, int depth);
 const char *loose_expression(Generator *g, PhbDType type, Shape shape, int depth); /* of a shape that broadcasts */
 const char *decided_index(Generator *g);                                           /* an i64 of the same sort; NULL: none */
