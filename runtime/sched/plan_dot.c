@@ -1,5 +1,5 @@
 /* --plan --format=dot: a frame for each node; in it a row for each unit of work, its leaf launches from left to right, with what is loaded on the
- * left and stored on the right; files outside, and dashed lines where a tile comes from a peer. */
+ * left and stored on the right; files outside, and dashed lines where a tile comes from a peer's. */
 #include "runtime/sched/plan_view.h"
 
 #include <inttypes.h>
@@ -10,9 +10,22 @@ static const char *colour_of(int operand) {
     return tensor_colours[operand % (int)(sizeof tensor_colours / sizeof tensor_colours[0])];
 }
 
-/* A tile in a node's memory: by the use that brought it. */
-static void print_tile_name(FILE *out, int64_t node, int operand, const TileUse *use) {
-    fprintf(out, "t%" PRId64 "_%d_%" PRId64 "_%" PRId64, node, operand, use->slot, use->made);
+static bool is_home(const PlanView *view, int64_t node, int operand, int64_t tile) {
+    int64_t at[COORDINATES];
+    tile_coordinates(view->plan->problem, operand, tile, at);
+    return view->plan->fetched[operand] && tile_source(view->plan, view->placement, node, operand, at) == node;
+}
+
+static void print_home_name(FILE *out, int operand, int64_t tile) {
+    fprintf(out, "h%d_%" PRId64, operand, tile);
+}
+
+/* A tile in a node's memory: by the use that brought it, or where it is on the node's shelf, once for all of them. */
+static void print_tile_name(const PlanView *view, int64_t node, int operand, const TileUse *use) {
+    if (is_home(view, node, operand, use->tile))
+        print_home_name(view->out, operand, use->tile);
+    else
+        fprintf(view->out, "t%" PRId64 "_%d_%" PRId64 "_%" PRId64, node, operand, use->slot, use->made);
 }
 
 static void print_step_name(FILE *out, const Step *step) {
@@ -37,7 +50,7 @@ static void print_compute(PlanView *view, int64_t node) {
         if (!code->uses[t].how.used || !problem->operands[t].load)
             continue;
         fputs("    ", out);
-        print_tile_name(out, node, t, &code->uses[t]);
+        print_tile_name(view, node, t, &code->uses[t]);
         fputs(" -> ", out);
         print_step_name(out, &code->step);
         fputs(";\n", out);
@@ -53,8 +66,7 @@ static void print_compute(PlanView *view, int64_t node) {
 }
 
 static bool is_move(const Instruction *instruction) {
-    return instruction->kind == INSTRUCTION_LOAD || instruction->kind == INSTRUCTION_FETCH || instruction->kind == INSTRUCTION_COPY ||
-           instruction->kind == INSTRUCTION_STORE;
+    return instruction->kind == INSTRUCTION_LOAD || instruction->kind == INSTRUCTION_FETCH || instruction->kind == INSTRUCTION_STORE;
 }
 
 /* What lies in the node's frame. */
@@ -69,7 +81,7 @@ static void print_inside(PlanView *view, int64_t node, const Instruction *instru
     const TileUse *use = &code->uses[instruction->operand];
     bool store = instruction->kind == INSTRUCTION_STORE, fetch = instruction->kind == INSTRUCTION_FETCH;
     fputs(store ? "    s" : "    ", out);
-    print_tile_name(out, node, instruction->operand, use);
+    print_tile_name(view, node, instruction->operand, use);
     fprintf(out, " [fillcolor=\"%s\", label=\"%s ", colour_of(instruction->operand), instruction_name(instruction->kind));
     plan_view_region(out, view->plan->problem, &code->step, instruction->operand);
     if (fetch)
@@ -80,7 +92,7 @@ static void print_inside(PlanView *view, int64_t node, const Instruction *instru
     fputs("    ", out);
     print_step_name(out, &code->step);
     fputs(" -> s", out);
-    print_tile_name(out, node, instruction->operand, use);
+    print_tile_name(view, node, instruction->operand, use);
     fputs(";\n", out);
 }
 
@@ -92,23 +104,19 @@ static void print_outside(PlanView *view, int64_t node, const Instruction *instr
         return;
     const TileUse *use = &view->code.uses[instruction->operand];
     bool store = instruction->kind == INSTRUCTION_STORE, fetch = instruction->kind == INSTRUCTION_FETCH;
-    if (fetch || instruction->kind == INSTRUCTION_COPY)
-        fprintf(out, "  memory%" PRId64 " -> ", view->source);
-    else if (!store)
+    if (fetch) {
+        fputs("  ", out);
+        print_home_name(out, instruction->operand, instruction->tile);
+        fputs(" -> ", out);
+    } else if (!store) {
         fprintf(out, "  in%d -> ", instruction->operand);
-    else
+    } else {
         fputs("  s", out);
-    print_tile_name(out, node, instruction->operand, use);
+    }
+    print_tile_name(view, node, instruction->operand, use);
     if (store)
         fprintf(out, " -> out%d", instruction->operand);
-    fprintf(out, " [color=\"#999999\"%s];\n", fetch ? ", style=dashed, constraint=false" : "");
-}
-
-static bool node_is_asked(const PlanView *view) {
-    for (int t = 0; t < view->plan->problem->operand_count; t++)
-        if (view->plan->fetched[t])
-            return true;
-    return false;
+    fprintf(out, " [color=\"%s];\n", fetch ? "#3366aa\", style=dashed, constraint=false" : "#999999\"");
 }
 
 void plan_print_dot(PlanView *view) {
@@ -127,8 +135,6 @@ void plan_print_dot(PlanView *view) {
             "  subgraph cluster_%" PRId64 " {\n    label=\"node %" PRId64 ": %" PRId64 " super-tiles, %" PRId64 " B loaded, %" PRId64
             " B fetched, %" PRId64 " B stored, %.3g s\";\n    style=\"rounded,filled\"; fillcolor=\"#f7f7f7\"; fontname=\"sans-serif\";\n",
             n, n, sums->units, sums->loaded, sums->fetched, sums->stored, node_times(&view->model, sums).total);
-        if (node_is_asked(view))
-            fprintf(out, "    memory%" PRId64 " [shape=component, fillcolor=\"#eeeeee\", label=\"tiles of node %" PRId64 "\"];\n", n, n);
         plan_view_walk(view, n, print_inside, NULL);
         fputs("  }\n", out);
     }

@@ -192,6 +192,10 @@ case_planned_moves() {
         [ "$(wc -l <planned)" = 4 ] && cmp planned was || fail "planned $(cat planned), but it was $(cat was)"
         fetched=$(awk '{ sum += $4 } END { print sum }' was)
         case $how:$fetched in *1e12:0 | *1e3:[1-9]*) fail "$fetched tiles were fetched: $how" ;; esac
+        # shellcheck disable=SC2086
+        ./add --plan job.json --nodes=4 --memory=8M --placement=$how --format=dot >plan.dot
+        [ "$(grep -c '^  h[0-9_]* -> .*style=dashed' plan.dot)" = "$fetched" ] || fail "the picture shows other fetches than $fetched"
+        ! command -v dot >/dev/null || dot -Tsvg plan.dot -o plan.svg || fail "dot does not read the picture"
     done
 }
 
