@@ -153,9 +153,9 @@ static void keep_processors(int count) {
     if (sched_getaffinity(0, sizeof all, &all) != 0)
         return;
     CPU_ZERO(&kept);
-    for (int p = CPU_SETSIZE - 1; p >= 0 && CPU_COUNT(&kept) < count; p--)
-        if (CPU_ISSET(p, &all))
-            CPU_SET(p, &kept);
+    for (size_t p = CPU_SETSIZE; p > 0 && CPU_COUNT(&kept) < count; p--)
+        if (CPU_ISSET(p - 1, &all))
+            CPU_SET(p - 1, &kept);
     sched_setaffinity(0, sizeof kept, &kept);
 }
 

@@ -37,6 +37,11 @@ static int64_t slice_extent(const IrOp *op, int axis) {
     return extent;
 }
 
+/* Has it been found out before that the elements exist? */
+static bool is_known(const Simt *s) {
+    return s->in_bounds && s->in_bounds == s->depth;
+}
+
 static void find_shared(Simt *s, SimtSlice *slice, LLVMValueRef strides[PHB_MAX_RANK]) {
     Emitter *e = s->e;
     const IrOp *op = slice->op;
@@ -55,8 +60,10 @@ static void find_shared(Simt *s, SimtSlice *slice, LLVMValueRef strides[PHB_MAX_
         strides[axis] = simt_int(s, axis == last ? dtype_bits(slice->type->scalar) / 8 : bytes);
         if (axis < last)
             bytes *= extent;
-        LLVMValueRef inside = LLVMBuildICmp(e->builder, LLVMIntULE, offset, emit_int_const(e, room), "");
-        slice->access.inside = simt_and(s, slice->access.inside, inside);
+        if (!is_known(s)) {
+            LLVMValueRef inside = LLVMBuildICmp(e->builder, LLVMIntULE, offset, emit_int_const(e, room), "");
+            slice->access.inside = simt_and(s, slice->access.inside, inside);
+        }
         address = LLVMBuildAdd(e->builder, address, LLVMBuildMul(e->builder, LLVMBuildTrunc(e->builder, offset, e->i32, ""), strides[axis], ""), "");
     }
     slice->access.address = address;
@@ -123,7 +130,7 @@ SimtSlice simt_slice(Simt *s, const IrOp *op, const Type *type) {
         LLVMValueRef offset = simt_scalar(s, offset_of(op, own)), extent = s->launch.tensors[access_param(op)].extent[own];
         if (own == axes[0] || own == axes[1])
             find_bounds(s, &slice, own == axes[1], offset, extent, slice_extent(op, own));
-        else
+        else if (!is_known(s))
             slice.access.predicate = simt_and(s, slice.access.predicate, LLVMBuildICmp(s->e->builder, LLVMIntULT, offset, extent, ""));
     }
     if (type->kind == TYPE_TILE)

@@ -163,7 +163,7 @@ static int groups_left(const IrOp *op) {
     return (int)left;
 }
 
-static void emit_op(Simt *s, const IrOp *op) {
+void simt_op(Simt *s, const IrOp *op) {
     if (op->regions.count) {
         simt_region(s, op);
         return;
@@ -241,7 +241,7 @@ static void emit_op(Simt *s, const IrOp *op) {
 
 void simt_block(Simt *s, const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next)
-        emit_op(s, op);
+        simt_op(s, op);
 }
 
 LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name) {

@@ -158,6 +158,7 @@ struct Simt {
     struct SimtPlace *places;        /* element.c's */
     Split *split;                    /* NULL: the function is of one thread; else of a CTA, by loops over threads (split.h) */
     int depth;                       /* regions around, that each thread runs by itself */
+    int in_bounds;                   /* the depth at which all elements that scalar code accesses are known to exist; 0: none */
 };
 
 /* ---- leaf.c ---- */
@@ -165,6 +166,7 @@ struct Simt {
 /* The code of a thread of `kernel`, which is at the memory level, as function `name` of e->module; e->level says what the target's arithmetic has. */
 LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name);
 
+void simt_op(Simt *s, const IrOp *op);
 void simt_block(Simt *s, const IrBlock *block);
 int simt_count(const Type *type);                                   /* registers of a value */
 LLVMValueRef simt_scalar(const Simt *s, const IrValue *value);      /* a scalar, value or parameter */

@@ -65,8 +65,8 @@ Meeting split_meeting(const IrBlock *block);
 bool *split_find_uniform(Context *context, const IrKernel *kernel, int values);
 /* A `for` that gains where neighbouring threads take its turns side by side: each access that it makes goes from thread to thread to the next
  * element, or stays. */
-bool split_is_walk(const IrOp *loop);
-bool split_has_walk(const IrBlock *block);
+bool split_is_walk(const bool *uniform, const IrOp *loop);
+bool split_has_walk(const bool *uniform, const IrBlock *block);
 
 /* ---- split_target.c ---- */
 

@@ -188,19 +188,94 @@ static void split_by_warps(Simt *s, const IrOp *op) {
 
 /* ---- without ---- */
 
-/* One turn of the loop in each thread of the open loop. `part`: NULL, or which threads take it. */
-static void walk_turn(Simt *s, const IrOp *op, LLVMValueRef turn, LLVMValueRef takes_part, const CarriedList *carried) {
+/* Emits `value` and what it needs of the loop's body. */
+static void need(Simt *s, const IrOp *loop, const IrValue *value) {
+    if (!value->def || !ir_is_inside(value, loop))
+        return;
+    for (int i = 0; i < value->def->operands.count; i++)
+        need(s, loop, value->def->operands.items[i]);
+    simt_op(s, value->def);
+}
+
+static bool is_access(const IrOp *op) {
+    return op->kind == OP_LOAD || op->kind == OP_STORE;
+}
+
+/* i1: the elements that the thread at hand accesses in this turn exist, those under branches not counted. */
+static LLVMValueRef all_exist(Simt *s, const IrOp *loop) {
+    Emitter *e = s->e;
+    LLVMValueRef exist = LLVMConstInt(e->i1, 1, false);
+    for (const IrOp *op = loop->regions.items[0]->first; op; op = op->next) {
+        if (!is_access(op))
+            continue;
+        bool is_remote;
+        const IrValue *memory = ir_is_tensor_access(op) ? op->operands.items[0] : ir_memory(op, &is_remote);
+        for (int axis = 0; axis < memory->type->rank; axis++) {
+            const IrValue *offset = op->operands.items[1 + axis];
+            need(s, loop, offset);
+            LLVMValueRef extent =
+                ir_is_tensor_access(op) ? s->launch.tensors[access_param(op)].extent[axis] : emit_int_const(e, tile_extent(memory->type, axis));
+            exist = LLVMBuildAnd(e->builder, exist, LLVMBuildICmp(e->builder, LLVMIntULT, simt_scalar(s, offset), extent, ""), "");
+        }
+    }
+    return exist;
+}
+
+static void set_index(Simt *s, const IrOp *op, LLVMValueRef turn) {
     LLVMBuilderRef builder = s->e->builder;
+    LLVMValueRef way = LLVMBuildMul(builder, turn, simt_scalar(s, op->operands.items[2]), "");
+    simt_set(s, op->regions.items[0]->args.items[0], LLVMBuildAdd(builder, simt_scalar(s, op->operands.items[0]), way, ""));
+}
+
+/* Outside of loops, i1: do the elements exist that the threads access in this turn? Where they do for the first and the last thread they do for all,
+ * as offsets stay or grow by one from thread to thread. Loads under a mask are slow: the processor does not fetch ahead of them. */
+static LLVMValueRef ends_exist(Simt *s, const IrOp *op, LLVMValueRef turn) {
+    Emitter *e = s->e;
+    Split *split = s->split;
+    LLVMValueRef exist = split_variable(s, e->i1), first = split->first;
+    int count = split->count;
+    split->count = 1;
+    LLVMBuildStore(e->builder, LLVMConstInt(e->i1, 1, false), exist);
+    for (int end = 0; end < 2; end++) {
+        split->first = end ? LLVMBuildAdd(e->builder, first, simt_int(s, count - 1), "") : first;
+        split_open(s);
+        set_index(s, op, turn);
+        LLVMBuildStore(e->builder, LLVMBuildAnd(e->builder, load(s, e->i1, exist), all_exist(s, op), ""), exist);
+        split_close(s);
+    }
+    split->first = first;
+    split->count = count;
+    return load(s, e->i1, exist);
+}
+
+/* One turn of the loop in each thread, by a loop over them. `turns`: NULL, or how many the thread at hand takes. */
+static void walk_turn(Simt *s, const IrOp *op, LLVMValueRef turn, LLVMValueRef turns, bool in_bounds, const CarriedList *carried) {
     const IrBlock *body = op->regions.items[0];
-    LLVMValueRef step = simt_scalar(s, op->operands.items[2]);
-    SimtBranch branch = simt_branch_begin(s, takes_part);
-    simt_set(s, body->args.items[0], LLVMBuildAdd(builder, simt_scalar(s, op->operands.items[0]), LLVMBuildMul(builder, turn, step, ""), ""));
+    split_open(s);
+    SimtBranch branch = simt_branch_begin(s, turns ? LLVMBuildICmp(s->e->builder, LLVMIntSLT, turn, turns, "") : NULL);
+    set_index(s, op, turn);
     get_carried(s, carried, body->args.items + 1);
     s->depth++;
+    s->in_bounds = in_bounds ? s->depth : 0;
     simt_block(s, body);
+    s->in_bounds = 0;
     s->depth--;
     put_carried(s, carried, body->last->operands.items);
     simt_branch_end(s, &branch, NULL);
+    split_close(s);
+}
+
+static void walk_all(Simt *s, const IrOp *op, LLVMValueRef turn, const CarriedList *carried) {
+    Emitter *e = s->e;
+    LLVMBasicBlockRef inside = block_append(e, "inside"), edge = block_append(e, "edge"), next = NULL;
+    LLVMBuildCondBr(e->builder, ends_exist(s, op, turn), inside, edge);
+    for (int in_bounds = 1; in_bounds >= 0; in_bounds--) {
+        LLVMPositionBuilderAtEnd(e->builder, in_bounds ? inside : edge);
+        walk_turn(s, op, turn, NULL, in_bounds, carried);
+        next = next ? next : block_append(e, "next");
+        LLVMBuildBr(e->builder, next);
+    }
+    LLVMPositionBuilderAtEnd(e->builder, next);
 }
 
 /* As many turns as every thread takes, then those that some do not. */
@@ -220,14 +295,12 @@ static void walk(Simt *s, const IrOp *op) {
     split_close(s);
 
     LLVMValueRef bounds[3] = {emit_int_const(e, 0), load(s, e->i64, least), load(s, e->i64, most)};
-    for (int part = 0; part < 2; part++) {
-        Loop loop = loop_begin(e, bounds[part], bounds[part + 1]);
-        split_open(s);
-        LLVMValueRef takes_part = part ? LLVMBuildICmp(e->builder, LLVMIntSLT, loop.index, turns, "") : NULL;
-        walk_turn(s, op, loop.index, takes_part, &carried);
-        split_close(s);
-        loop_end(e, &loop, LOOP_SCALAR);
-    }
+    Loop all = loop_begin(e, bounds[0], bounds[1]);
+    walk_all(s, op, all.index, &carried);
+    loop_end(e, &all, LOOP_SCALAR);
+    Loop some = loop_begin(e, bounds[1], bounds[2]);
+    walk_turn(s, op, some.index, turns, false, &carried);
+    loop_end(e, &some, LOOP_SCALAR);
     split_open(s);
     get_carried(s, &carried, op->results.items);
 }
@@ -245,9 +318,9 @@ static bool has_uniform_control(const Simt *s, const IrOp *op) {
     return true;
 }
 
-static bool has_walk(const IrOp *op) {
+static bool has_walk(const Simt *s, const IrOp *op) {
     for (int r = 0; r < op->regions.count; r++)
-        if (split_has_walk(op->regions.items[r]))
+        if (split_has_walk(s->split->uniform, op->regions.items[r]))
             return true;
     return false;
 }
@@ -261,9 +334,9 @@ bool split_region(Simt *s, const IrOp *op) {
     bool uniform = s->split->in_warp || has_uniform_control(s, op);
     if (meeting == MEETS_WARP && !uniform)
         split_by_warps(s, op);
-    else if (meeting != MEETS_NONE || (has_uniform_control(s, op) && has_walk(op)))
+    else if (meeting != MEETS_NONE || (has_uniform_control(s, op) && has_walk(s, op)))
         split_control(s, op);
-    else if (split_is_walk(op))
+    else if (split_is_walk(s->split->uniform, op))
         walk(s, op);
     else
         return false;

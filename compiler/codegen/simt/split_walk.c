@@ -123,14 +123,22 @@ bool *split_find_uniform(Context *context, const IrKernel *kernel, int values) {
 
 /* ---- walks ---- */
 
+/* Keeps the value of every integer. */
+static bool is_widening(const IrOp *convert) {
+    PhbDType from = convert->operands.items[0]->type->scalar, to = convert->results.items[0]->type->scalar;
+    if (dtype_is_float(from) || dtype_is_float(to) || dtype_is_signed(from) != dtype_is_signed(to))
+        return false;
+    return dtype_bits(to) >= dtype_bits(from);
+}
+
 /* How much `value` grows from a thread to the next one; false where that is not the same for all. Inside of `loop` the threads are in the same turn.
  */
-static bool find_growth(const IrValue *value, const IrOp *loop, int64_t *growth) {
+static bool find_growth(const bool *uniform, const IrValue *value, const IrOp *loop, int64_t *growth) {
     *growth = 0;
-    if (ir_is_param(value))
+    if (ir_is_param(value) || uniform[value->id])
         return true;
-    if (!value->def) /* the loop's index goes as its start does, where steps are of one size; what is carried, or an outer loop's, is taken to stay */
-        return value != loop->regions.items[0]->args.items[0] || find_growth(loop->operands.items[0], loop, growth);
+    if (!value->def) /* the loop's index goes as its start does, where steps are of one size */
+        return value == loop->regions.items[0]->args.items[0] && find_growth(uniform, loop->operands.items[0], loop, growth);
     const IrOp *op = value->def;
     if (op->kind == OP_THREAD) {
         *growth = op->axis == 0;
@@ -140,7 +148,7 @@ static bool find_growth(const IrValue *value, const IrOp *loop, int64_t *growth)
         return false;
     int64_t parts[3] = {0, 0, 0};
     for (int i = 0; i < op->operands.count; i++)
-        if (!find_growth(op->operands.items[i], loop, &parts[i]))
+        if (!find_growth(uniform, op->operands.items[i], loop, &parts[i]))
             return false;
     switch (op->kind) {
     case OP_ADD:
@@ -149,28 +157,25 @@ static bool find_growth(const IrValue *value, const IrOp *loop, int64_t *growth)
         return !__builtin_sub_overflow(parts[0], parts[1], growth);
     case OP_CONVERT:
         *growth = parts[0];
-        return true;
-    case OP_WARP:
-    case OP_LANE:
-        return false;
+        return is_widening(op);
     default:
-        return !parts[0] && !parts[1] && !parts[2];
+        return false;
     }
 }
 
-static bool walks(const IrOp *loop, const IrBlock *block, int *accesses) {
+static bool walks(const bool *uniform, const IrOp *loop, const IrBlock *block, int *accesses) {
     for (const IrOp *op = block->first; op; op = op->next) {
         if (op->kind == OP_FOR || op->kind == OP_WHILE || ir_is_atomic(op->kind))
             return false;
         for (int r = 0; r < op->regions.count; r++)
-            if (!walks(loop, op->regions.items[r], accesses))
+            if (!walks(uniform, loop, op->regions.items[r], accesses))
                 return false;
         if (op->kind != OP_LOAD && op->kind != OP_STORE)
             continue;
         int rank = op->operands.items[0]->type->rank;
         for (int axis = 0; axis < rank; axis++) {
             int64_t growth;
-            if (!find_growth(op->operands.items[1 + axis], loop, &growth) || growth < 0 || growth > (axis == rank - 1))
+            if (!find_growth(uniform, op->operands.items[1 + axis], loop, &growth) || growth < 0 || growth > (axis == rank - 1))
                 return false;
             *accesses += growth == 1;
         }
@@ -178,19 +183,20 @@ static bool walks(const IrOp *loop, const IrBlock *block, int *accesses) {
     return true;
 }
 
-bool split_is_walk(const IrOp *loop) {
+bool split_is_walk(const bool *uniform, const IrOp *loop) {
     int64_t growth;
     int accesses = 0;
-    return loop->kind == OP_FOR && split_meeting(loop->regions.items[0]) == MEETS_NONE && find_growth(loop->operands.items[2], loop, &growth) &&
-           growth == 0 && walks(loop, loop->regions.items[0], &accesses) && accesses > 0;
+    return loop->kind == OP_FOR && split_meeting(loop->regions.items[0]) == MEETS_NONE &&
+           find_growth(uniform, loop->operands.items[2], loop, &growth) && growth == 0 && walks(uniform, loop, loop->regions.items[0], &accesses) &&
+           accesses > 0;
 }
 
-bool split_has_walk(const IrBlock *block) {
+bool split_has_walk(const bool *uniform, const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next) {
-        if (op->kind == OP_FOR && split_is_walk(op))
+        if (op->kind == OP_FOR && split_is_walk(uniform, op))
             return true;
         for (int r = 0; r < op->regions.count; r++)
-            if (split_has_walk(op->regions.items[r]))
+            if (split_has_walk(uniform, op->regions.items[r]))
                 return true;
     }
     return false;
