@@ -37,8 +37,8 @@ typedef enum ValueForm {
     X(WARNING, "-W", VALUE_GLUED, "NAME", "turn a warning on, -Wno-NAME off; -Wall, -Werror")                                                        \
     X(REMARK, "-R", VALUE_GLUED, "NAME", "say how code for GPUs came about, see below; -Rno-NAME, -Rall")                                            \
     X(QUIET, "-w", VALUE_NONE, "", "no warnings")                                                                                                    \
-    X(COLOR, "--color", VALUE_LONG, "WHEN", "auto, always or never")                                                                                 \
-    X(DIAGNOSTICS, "--diagnostics", VALUE_LONG, "FORM", "text or json")                                                                              \
+    X(COLOR, "--color", VALUE_LONG, "auto|always|never", "colours in messages")                                                                            \
+    X(DIAGNOSTICS, "--diagnostics", VALUE_LONG, "text|json", "form of messages")                                                                          \
     X(LSP, "--lsp", VALUE_NONE, "", "serve an editor by the Language Server Protocol, on standard input and output")                                  \
     X(VERSION, "--version", VALUE_NONE, "", "print the version")                                                                                     \
     X(HELP, "--help", VALUE_NONE, "", "print this")                                                                                                  \

@@ -271,7 +271,7 @@ void cli_print_options(FILE *out) {
         bool optional = option->kind == OPTIONAL_CHOICE;
         char *left = format_text("--%s%s%s%s%s", option->name, optional ? "[" : "", option->placeholder != NULL ? "=" : "",
             option->placeholder != NULL ? option->placeholder : "", optional ? "]" : "");
-        fprintf(out, "  %-31s %s\n", left, option->help);
+        fprintf(out, "  %-40s %s\n", left, option->help);
         free(left);
     }
 }
