@@ -344,7 +344,7 @@ static int run_job(Local *local) {
     int exit_code;
     if (!make_plan(local, &exit_code, &error))
         return fail(options, exit_code, &error);
-    if (options->trace != NULL && (local->trace = trace_open(options->trace, &error)) == NULL)
+    if (options->trace != NULL && (local->trace = trace_open(options->trace, local->job, &error)) == NULL)
         return fail(options, EXIT_FAILED, &error);
     exit_code = EXIT_DONE;
     if (!open_events(local, &error) || !outputs_stage(local->job, options->keep_staging, &error) ||

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum { MAX_ROWS = 64 }; /* of a kind, of a pod */
@@ -38,7 +39,14 @@ void trace_fini(TraceLog *log) {
     *log = (TraceLog){.events = NULL};
 }
 
-FILE *trace_open(const char *path, Error *error) {
+FILE *trace_open(const char *path, const Job *job, Error *error) {
+    struct stat there;
+    bool exists = stat(path, &there) == 0;
+    for (int t = 0; exists && t < job->kernel->tensor_count; t++)
+        if (job->tensors[t].exists && job->tensors[t].device == there.st_dev && job->tensors[t].inode == there.st_ino) {
+            error_set(error, "the trace \"%s\" would take the place of tensor '%s'", path, job->kernel->tensors[t].name);
+            return NULL;
+        }
     FILE *file = fopen(path, "we");
     if (file == NULL)
         error_errno(error, "cannot write the trace \"%s\"", path);

@@ -23,8 +23,8 @@ typedef struct TracePod {
     TraceLog *log;
 } TracePod;
 
-/* Begins the file before the job does, so that one that cannot be written is known. */
-FILE *trace_open(const char *path, Error *error);
+/* Begins the file before the job does, so that one that cannot be written, or is a tensor of the job, is known. */
+FILE *trace_open(const char *path, const Job *job, Error *error);
 /* Writes all that the pods did, a row a pod and kind, more where things of a kind overlapped, and closes the file. Sorts the logs. */
 bool trace_write(FILE *file, const char *path, const PhbKernel *kernel, const TracePod *pods, size_t count, Error *error);
 

@@ -1,7 +1,7 @@
 #include "runtime/sched/server.h"
 #include "runtime/measure.h"
-#include "runtime/net/proof.h"
 #include "runtime/net/curve.h"
+#include "runtime/net/proof.h"
 #include "runtime/net/socket.h"
 #include "runtime/pod/attach.h"
 #include "runtime/progress.h"
@@ -35,7 +35,7 @@ typedef struct Server {
     SchedCore *core;
     SchedActions actions;
     void *context, *control;
-    Guard *guard; /* NULL: keys are not in use */
+    Guard *guard;       /* NULL: keys are not in use */
     uint64_t strangers; /* refused, as far as was said */
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
@@ -376,7 +376,7 @@ static bool open_core(Server *server, Error *error) {
 static bool open_trace(Server *server, Error *error) {
     if (server->options->trace == NULL)
         return true;
-    server->trace = trace_open(server->options->trace, error);
+    server->trace = trace_open(server->options->trace, server->job, error);
     server->logs = new_zeroed(WIRE_MAX_PODS, sizeof *server->logs);
     return server->trace != NULL;
 }
@@ -439,6 +439,8 @@ static void close_all(Server *server) {
     for (uint32_t pod = 0; server->logs != NULL && pod < WIRE_MAX_PODS; pod++)
         trace_fini(&server->logs[pod]);
     free(server->logs);
+    if (server->trace != NULL)
+        fclose(server->trace); /* there was nothing to write: the job did not begin */
     free(server->actions.items);
     placement_free(server->placement);
     problem_free(server->problem);

@@ -255,6 +255,9 @@ PERL
     [ "$(awk '{ stores += $5 } END { print NR, stores }' traced)" = "2 16" ] || fail "traced $(cat traced)"
     ./add job.json --trace=nowhere/trace.json >local.log 2>&1 && fail "a trace was written nowhere"
     says local.log 'cannot write the trace "nowhere/trace.json": No such file'
+    ./add job.json --trace=A.bin >local.log 2>&1 && fail "a trace took the place of a tensor"
+    says local.log "the trace \"A.bin\" would take the place of tensor 'A'"
+    [ "$(wc -c <A.bin)" = $((250 * 180 * 4)) ] || fail "a tensor was overwritten"
 }
 
 case_too_few() {
