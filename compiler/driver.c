@@ -323,6 +323,14 @@ static bool generate_gpu(Compilation *c, ClusterProgram *program) {
     return codegen_gpu(&c->context, program, &targets, options->optimise);
 }
 
+/* The newest of the targets that are named; else what every card runs. */
+static Simulated simulated(const Options *options) {
+    bool has_bulk = false;
+    for (int i = 0; i < options->gpus.count; i++)
+        has_bulk |= codegen_gpu_has_bulk(options->gpus.items[i]);
+    return !options->simt ? SIMULATED_NONE : has_bulk ? SIMULATED_SM_90A : SIMULATED_SM_80;
+}
+
 static bool generate(Compilation *c, IrModule *module) {
     const Options *options = c->options;
     CodegenOptions codegen = {options->optimise, options->levels.items, options->levels.count, {0}, COMPILER, NULL, options->jobs};
@@ -341,7 +349,7 @@ static bool generate(Compilation *c, IrModule *module) {
     if (!no_errors(c))
         return false;
     optimise_variants(c, program);
-    if (!codegen_threads(&c->context, program, options->simt))
+    if (!codegen_threads(&c->context, program, simulated(options)))
         return false;
     CodegenOutput output = options->emit == EMIT_LLVM ? CODEGEN_LLVM : options->emit == EMIT_ASM ? CODEGEN_ASM : CODEGEN_OBJECT;
     codegen_program(&c->context, program, &codegen, output, &c->text);

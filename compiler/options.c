@@ -24,7 +24,7 @@ typedef enum ValueForm {
     X(DEBUG, "-g", VALUE_NONE, "", "accepted; code has no line tables yet")                                                                          \
     X(GPU, "--gpu", VALUE_LONG, "LIST", "GPU targets: auto (default), none, or a list such as sm_80,sm_90a")                                         \
     X(CUBIN, "--cubin", VALUE_NONE, "", "embed machine code beside PTX, by the ptxas on the PATH")                                                                             \
-    X(SIMT, "--simt", VALUE_NONE, "", "embed code for the simulator of GPUs, for --device=simt")                                                      \
+    X(SIMT, "--simt", VALUE_NONE, "", "embed code for the simulator, for --device=simt: of sm_80, or of sm_90a where --gpu names it")                                                      \
     X(CPU, "--cpu", VALUE_LONG, "LIST", "CPU levels: x86-64-v3,x86-64-v4 by default; also x86-64-v2, native")                                        \
     X(DEFINE, "-D", VALUE_JOINED, "NAME=INT", "one value for a search dim; leaf.NAME=INT, cluster.NAME=INT for one reading")                         \
     X(VARIANTS, "--variants", VALUE_LONG, "N", "GPU variants of a leaf to embed a target: 4 by default, or all; CPU code holds one")                 \

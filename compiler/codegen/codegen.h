@@ -22,8 +22,11 @@ void codegen_program(Context *context, const ClusterProgram *program, const Code
 
 /* ---- simt/: threads on hosts ---- */
 
+/* Whose layouts, copies and matrix instructions the simulator runs. */
+typedef enum Simulated { SIMULATED_NONE, SIMULATED_SM_80, SIMULATED_SM_90A } Simulated;
+
 /* Fills in what hosts run as threads: CPU variants' stages with thread code, GPU variants for the simulator. False after an error in the diagnostics. */
-bool codegen_threads(Context *context, ClusterProgram *program, bool simulator);
+bool codegen_threads(Context *context, ClusterProgram *program, Simulated simulated);
 
 /* ---- nvptx/: code for GPUs ---- */
 
@@ -37,6 +40,7 @@ typedef struct GpuTargets {
 /* Fills in the images of the program's GPU variants, whose stages are optimised. False after an error in the diagnostics: a kernel that no variant of
  * runs on a target that was asked for. On an automatic one a kernel is left without code, and a warning says so. */
 bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *targets, int optimise);
+bool codegen_gpu_has_bulk(const char *target);
 void codegen_print_ptx(Context *context, Buffer *buffer, const ClusterProgram *program); /* --emit=ptx: each image behind a line of JSON that describes it */
 
 /* ---- merge.c ---- */

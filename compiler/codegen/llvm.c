@@ -150,14 +150,14 @@ const char *simulator_name(Context *context, const ClusterKernel *kernel, int va
     return arena_printf(context->arena, "%s.%d.stage%d.simt", kernel->kernel->signature.name, variant, stage);
 }
 
-/* What the simulator runs, for one level. */
+/* What the simulator runs, for one level. Whichever was laid out for, all hooks are there. */
 static void emit_simulator(Emitter *e, const ClusterProgram *program, const char *level) {
     e->level = find_level(e->context, level);
     for (int k = 0; k < program->kernels.count; k++) {
         const ClusterKernel *kernel = program->kernels.items[k];
         for (int v = 0; v < kernel->gpu_variants.count; v++)
             for (int s = 0; kernel->gpu_variants.items[v].threads && s < kernel->stages.count; s++)
-                simt_code(e, &simt_simulator, kernel->gpu_variants.items[v].threads[s], simulator_name(e->context, kernel, v, s));
+                simt_code(e, &simt_simulator_bulk, kernel->gpu_variants.items[v].threads[s], simulator_name(e->context, kernel, v, s));
     }
 }
 

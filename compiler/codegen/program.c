@@ -1,6 +1,6 @@
 /* The tables of runtime/program.h as constants of the module. Struct literals list the fields of the C structs in order; LLVM lays them out as C
  * does, and each one's size is compared with C's. */
-#include "compiler/codegen/emit.h"
+#include "compiler/codegen/simt/simt.h"
 #include "compiler/layout/layout.h"
 
 #include <stdlib.h>
@@ -301,7 +301,8 @@ static LLVMValueRef simulator_stages(Emitter *e, const ClusterKernel *kernel, in
         LLVMValueRef run = LLVMGetNamedFunction(e->module, name);
         const IrKernel *threads = variant->threads[s];
         IrOps arrays = ir_shared_arrays(e->context, threads);
-        const GpuStage stage = {.entry = threads->signature.name, .threads = threads->threads, .shared = threads->shared_bytes};
+        GpuStage stage = {.entry = threads->signature.name, .threads = threads->threads, .shared = threads->shared_bytes};
+        stage.maps = simt_maps(e->context, threads, &stage.map_count);
         vec_push(e->context->arena, &stages, stage_record(e, &stage, run, &arrays));
     }
     return array(e, &stages);

@@ -255,7 +255,7 @@ int layout_bulk_mark(Context *context, IrKernel *kernel, const LayoutLimits *lim
         ir_mark_stored(op, stored);
     if (limits->bulk && !ir_has_thread_code(kernel))
         mark_block(context, kernel, limits, stored, kernel->body, &threads);
-    if (limits->bulk && diag_wants_remark(context->diag, REMARK_TENSORCORE))
+    if (limits->bulk && limits->target && diag_wants_remark(context->diag, REMARK_TENSORCORE))
         remark_block(context, kernel, limits, stored, kernel->body);
     return (int)threads;
 }

@@ -6,7 +6,7 @@
 #include "compiler/ir/ir.h"
 
 typedef struct LayoutLimits {
-    const char *target; /* for remarks */
+    const char *target; /* for remarks; NULL: there are none */
     int64_t shared_bytes; /* a CTA */
     int registers;        /* 32-bit ones a thread */
     bool tensor_cores;    /* matrix instructions of a warp */

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Under the simulator a job gives the same bytes in every order of CTAs, warps and lanes, and no correct kernel is stopped. FIRST is what the bytes are
-# compared with: `cpu` for thread code, which runs in the same way there, `simt` for tile code: that device in ascending order.
+# compared with: `cpu` for thread code, which runs in the same way there, `simt` for tile code: that device in ascending order. `simt:sm_90a` is the same as
+# that GPU runs it, with wgmma somewhere.
 #
 #   tests/simt/run_orders.sh PHOBOSC ORACLE KERNEL.phb FIRST SEEDS JOB.json...
 set -eu
@@ -15,7 +16,16 @@ shift 5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$phobosc" --gpu=none --simt "$kernel" -o "$work/kernel"
+target=none
+case $first in
+simt:*)
+    target=${first#simt:}
+    first=simt
+    "$phobosc" "--gpu=$target" --emit=ptx "$kernel" -o "$work/ptx"
+    grep -q wgmma.mma_async "$work/ptx" || { echo "no product of four warps in $kernel" >&2; exit 1; }
+    ;;
+esac
+"$phobosc" "--gpu=$target" --simt "$kernel" -o "$work/kernel"
 run() { # OPTIONS..: in a folder of its own, on the same inputs
     rm -rf "$work/job"
     cp -r "$work/inputs" "$work/job"

@@ -21,29 +21,6 @@ static const char *values_text(Context *context, const Signature *signature, con
     return text;
 }
 
-static PhbTensorMap *describe_maps(Context *context, const IrKernel *leaf, const BulkMaps *maps) {
-    PhbTensorMap *described = NEW_ARRAY(context->arena, PhbTensorMap, maps->count + 1);
-    for (int i = 0; i < maps->count; i++) {
-        const BulkMap *map = &maps->items[i];
-        described[i] = (PhbTensorMap){param_rank_among_kind(&leaf->signature, map->param), map->row_axis, map->rows, map->columns, map->swizzle};
-    }
-    return described;
-}
-
-/* A stage's leaf at the memory level. Where bulk copies leave no room for what else it needs of shared memory, it goes without. */
-static IrKernel *lay_out(Context *context, IrKernel *stage, const int64_t *values, const LayoutLimits *limits, const char **why) {
-    LayoutLimits without = *limits;
-    without.bulk = false;
-    IrKernel *leaf = specialise(context, stage, values); /* a copy: layouts are put into it */
-    if (layout_kernel(context, leaf, limits, why))
-        return leaf;
-    if (limits->bulk)
-        diag_remark_once(context->diag, REMARK_TENSORCORE, leaf->signature.span, "on %s '%s' goes without bulk copies: with them %s", limits->target,
-            leaf->signature.name, *why);
-    leaf = specialise(context, stage, values);
-    return limits->bulk && layout_kernel(context, leaf, &without, why) ? leaf : NULL;
-}
-
 /* NULL with the reason where the target cannot run it. */
 static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int number, const NvptxTarget *target, bool only_bulk, int optimise,
     const char *file, const char **why) {
@@ -52,21 +29,20 @@ static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int n
     *image = (GpuImage){.target = target->name, .arch = target->arch, .specific = target->specific};
     image->stages = NEW_ARRAY(context->arena, GpuStage, kernel->stages.count);
     NvptxStage *stages = NEW_ARRAY(context->arena, NvptxStage, kernel->stages.count);
-    LayoutLimits limits = {.target = target->name, .shared_bytes = target->simt.shared_limit, .registers = target->simt.register_limit, .tensor_cores = target->simt.has_mma, .bulk = target->simt.has_bulk};
     bool has_maps = false;
     if (kernel->kernel->signature.cluster_dims[0] && target->arch < 90) {
         *why = "thread-block clusters need sm_90";
         return NULL;
     }
     for (int s = 0; s < kernel->stages.count; s++) {
-        IrKernel *leaf = lay_out(context, variant->stages[s], variant->values, &limits, why);
+        IrKernel *leaf = simt_lay_out(context, variant->stages[s], variant->values, &target->simt, why);
         if (!leaf)
             return NULL;
         layout_remarks(context, leaf, target->name, values_text(context, &kernel->kernel->signature, variant->values));
         const char *entry = entry_name(context, kernel, number, s);
-        BulkMaps maps = layout_bulk_maps(context, leaf);
-        image->stages[s] = (GpuStage){entry, leaf->threads, leaf->shared_bytes, describe_maps(context, leaf, &maps), maps.count};
-        has_maps |= maps.count > 0;
+        image->stages[s] = (GpuStage){.entry = entry, .threads = leaf->threads, .shared = leaf->shared_bytes};
+        image->stages[s].maps = simt_maps(context, leaf, &image->stages[s].map_count);
+        has_maps |= image->stages[s].map_count > 0;
         stages[s] = (NvptxStage){leaf, entry};
     }
     if (only_bulk && !has_maps)
@@ -109,6 +85,10 @@ static bool make_target(Context *context, ClusterKernel *kernel, const NvptxTarg
         vec_push(context->arena, &variant->images, code);
     }
     return some || reason == FOR_BULK || refuse(context, kernel, target, reason == AUTOMATIC, why);
+}
+
+bool codegen_gpu_has_bulk(const char *target) {
+    return nvptx_find(target)->simt.has_bulk;
 }
 
 bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *targets, int optimise) {

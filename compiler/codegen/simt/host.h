@@ -32,6 +32,17 @@ void host_ldmatrix(Simt *s, LLVMValueRef shared, int count, bool transposed, LLV
 void host_mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMValueRef a[4], const LLVMValueRef b[2], const LLVMValueRef c[4],
     LLVMValueRef d[4], Span span);
 
+/* ---- host_bulk.c ---- */
+
+void host_mbarriers(Simt *s, LLVMValueRef shared, int count, Span span);
+void host_mbarrier_expect(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMValueRef predicate, Span span);
+void host_mbarrier_wait(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Span span);
+void host_bulk_copy(Simt *s, const SimtBulkCopy *copy);
+void host_wgmma_begin(Simt *s, Span span);
+void host_wgmma(Simt *s, const SimtWgmma *product);
+void host_wgmma_commit(Simt *s, Span span);
+void host_wgmma_wait(Simt *s, int left, LLVMValueRef *registers, int count, Span span);
+
 /* ---- host_target.c ---- */
 
 /* What the targets keep of a thread under construction. */
@@ -42,7 +53,7 @@ typedef struct HostThread {
     bool polls;          /* an atomic is in a `while`: it may wait for what another thread does to it */
 } HostThread;
 
-extern const SimtTarget simt_cpu, simt_simulator;
+extern const SimtTarget simt_cpu, simt_simulator, simt_simulator_bulk; /* the CPU; the simulator of sm_80, of sm_90a */
 
 /* Is an atomic in a `while`, in the block or around it? Then a thread may wait for what another one does to it. */
 bool host_polls(const IrBlock *block, bool in_while);

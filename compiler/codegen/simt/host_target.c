@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-enum { MMA_WORDS = 10, SHARED_LIMIT = 227 << 10, REGISTER_LIMIT = 255 }; /* as a GPU of sm_90 has them: the code is to be the same */
+enum { WORDS = 128, SHARED_LIMIT = 227 << 10, REGISTER_LIMIT = 255 }; /* as a GPU of sm_90 has them: the code is to be the same */
 
 static HostThread *own(const Simt *s) {
     return s->data;
@@ -56,7 +56,7 @@ static void begin(Simt *s, const char *name, LaunchPlaces *places) {
     own(s)->polls = host_polls(s->kernel->body, false);
     own(s)->shared = load_field(s, e->ptr, offsetof(PhbSimtThread, shared));
     if (s->target->has_mma)
-        own(s)->words = LLVMBuildAlloca(e->builder, LLVMArrayType2(e->i32, MMA_WORDS), "");
+        own(s)->words = LLVMBuildAlloca(e->builder, LLVMArrayType2(e->i32, WORDS), "");
     *places = launch_places(e, LLVMGetParam(s->function, 0));
 }
 
@@ -147,13 +147,11 @@ static void cluster_wait(Simt *s, Span span) {
     .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait
 
 const SimtTarget simt_cpu = {.name = "the CPU", .elect = elect_low, .warp_values = warp_values, HOST_TARGET};
-const SimtTarget simt_simulator = {.name = "the simulator",
-    .checks = true,
-    .has_mma = true,
-    .elect = elect_any,
-    .copy_async = host_copy_async,
-    .copy_commit = host_copy_commit,
-    .copy_wait = host_copy_wait,
-    .ldmatrix = host_ldmatrix,
-    .mma = host_mma,
-    HOST_TARGET};
+#define SIMULATOR                                                                                                                                    \
+    HOST_TARGET, .name = "the simulator", .checks = true, .has_mma = true, .elect = elect_any, .copy_async = host_copy_async,                        \
+                 .copy_commit = host_copy_commit, .copy_wait = host_copy_wait, .ldmatrix = host_ldmatrix, .mma = host_mma
+
+const SimtTarget simt_simulator = {SIMULATOR};
+const SimtTarget simt_simulator_bulk = {SIMULATOR, .has_bulk = true, .mbarriers = host_mbarriers, .mbarrier_expect = host_mbarrier_expect,
+    .mbarrier_wait = host_mbarrier_wait, .bulk_copy = host_bulk_copy, .wgmma_begin = host_wgmma_begin, .wgmma = host_wgmma,
+    .wgmma_commit = host_wgmma_commit, .wgmma_wait = host_wgmma_wait};

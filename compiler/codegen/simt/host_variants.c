@@ -1,7 +1,6 @@
 /* What hosts run as threads: stages with thread code on the CPU device and, for the simulator, what a GPU would run. Brings copies of them to the
  * memory level; the variants' own stages stay as they are. */
 #include "compiler/codegen/simt/host.h"
-#include "compiler/layout/layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +8,12 @@
 /* NULL where one of the stages cannot run: *why says so. */
 static IrKernel **lay_out(
     Context *context, const ClusterKernel *kernel, IrKernel *const *stages, const int64_t *values, const SimtTarget *target, const char **why) {
-    LayoutLimits limits = {.shared_bytes = target->shared_limit, .registers = target->register_limit, .tensor_cores = target->has_mma};
     IrKernel **threads = NEW_ARRAY(context->arena, IrKernel *, kernel->stages.count);
     for (int s = 0; s < kernel->stages.count; s++) {
         if (target == &simt_cpu && !ir_has_thread_code(stages[s]))
             continue;
-        threads[s] = specialise(context, stages[s], values);
-        if (!layout_kernel(context, threads[s], &limits, why))
+        threads[s] = simt_lay_out(context, stages[s], values, target, why);
+        if (!threads[s])
             return NULL;
         const IrOp *at;
         const char *broken = ir_verify_kernel(context, threads[s], &at);
@@ -45,7 +43,7 @@ static bool has_one_cluster(Context *context, const ClusterKernel *kernel, const
     return false;
 }
 
-static bool lay_out_kernel(Context *context, ClusterKernel *kernel, bool simulator) {
+static bool lay_out_kernel(Context *context, ClusterKernel *kernel, const SimtTarget *simulator) {
     const char *why = "no variant is legal";
     bool some = false;
     for (int v = 0; v < kernel->variants.count; v++) {
@@ -60,16 +58,18 @@ static bool lay_out_kernel(Context *context, ClusterKernel *kernel, bool simulat
         GpuVariant *variant = &kernel->gpu_variants.items[v];
         if (!has_one_cluster(context, kernel, variant->values))
             return false;
-        variant->threads = lay_out(context, kernel, variant->stages, variant->values, &simt_simulator, &why);
+        variant->threads = lay_out(context, kernel, variant->stages, variant->values, simulator, &why);
         some |= variant->threads != NULL;
     }
     return some || !simulator || refuse(context, kernel, "in the simulator", why);
 }
 
-bool codegen_threads(Context *context, ClusterProgram *program, bool simulator) {
+bool codegen_threads(Context *context, ClusterProgram *program, Simulated simulated) {
+    static const SimtTarget *const simulators[] = {
+        [SIMULATED_NONE] = NULL, [SIMULATED_SM_80] = &simt_simulator, [SIMULATED_SM_90A] = &simt_simulator_bulk};
     bool fine = true;
     for (int k = 0; k < program->kernels.count; k++)
-        fine &= lay_out_kernel(context, program->kernels.items[k], simulator);
+        fine &= lay_out_kernel(context, program->kernels.items[k], simulators[simulated]);
     return fine;
 }
 

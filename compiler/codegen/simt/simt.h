@@ -161,6 +161,13 @@ struct Simt {
     int in_bounds;                   /* the depth at which all elements that scalar code accesses are known to exist; 0: none */
 };
 
+/* ---- lay_out.c ---- */
+
+/* A stage with one assignment of its search dims at the memory level, as the target runs it; where bulk copies leave no room for what else it needs of shared
+ * memory, without them. NULL where it cannot: *why says so. */
+IrKernel *simt_lay_out(Context *context, IrKernel *stage, const int64_t *values, const SimtTarget *target, const char **why);
+PhbTensorMap *simt_maps(Context *context, const IrKernel *leaf, int *count);
+
 /* ---- leaf.c ---- */
 
 /* The code of a thread of `kernel`, which is at the memory level, as function `name` of e->module; e->level says what the target's arithmetic has. */
