@@ -151,17 +151,20 @@ static IrValue *make_slot(Pipeline *p, const Copy *copy, IrValue *number) {
 /* Copies everything of turn p->turn to the slots `number`, if that turn is there, as one group. */
 static void copy_turn(Pipeline *p, IrValue *number) {
     IrValue *is_there = make_value(p, OP_LT, type_scalar(p->context->types, PHB_BOOL), p->turn, p->loop->operands.items[1]);
+    IrValue *operands[MOST_COPIES][PHB_MAX_RANK + 3];
     for (int i = 0; i < p->count; i++) {
         const Copy *copy = &p->copies[i];
-        IrValue *operands[PHB_MAX_RANK + 3];
         int rank = copy->load->operands.items[0]->type->rank;
-        operands[0] = copy->load->operands.items[0];
+        operands[i][0] = copy->load->operands.items[0];
         for (int axis = 0; axis < rank; axis++)
-            operands[1 + axis] = clone(p, copy->load->operands.items[1 + axis]);
-        operands[1 + rank] = make_slot(p, copy, number);
-        operands[2 + rank] = is_there;
-        IrOp *op = make(p, OP_ASYNC_COPY, operands, rank + 3, NULL);
-        ir_copy_attributes(op, copy->load);
+            operands[i][1 + axis] = clone(p, copy->load->operands.items[1 + axis]);
+        operands[i][1 + rank] = make_slot(p, copy, number);
+        operands[i][2 + rank] = is_there;
+    }
+    for (int i = 0; i < p->count; i++) {
+        const IrOp *load = p->copies[i].load;
+        IrOp *op = make(p, OP_ASYNC_COPY, operands[i], load->operands.items[0]->type->rank + 3, NULL);
+        ir_copy_attributes(op, load);
     }
     make(p, OP_ASYNC_COMMIT, NULL, 0, NULL);
 }

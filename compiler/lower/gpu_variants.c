@@ -132,7 +132,9 @@ static double cost_of(Context *context, const Signature *signature, const Tiles 
     double operands = other.elements > 2 * GOOD_PRODUCT ? other.elements / GOOD_PRODUCT : 1;
     double depth = distance(find_size(context, signature, &tiles->factors, values, false).row_bytes, GOOD_DEPTH);
     double least = distance(find_size(context, signature, &tiles->products, values, true).elements, GOOD_PRODUCT); /* where several are chained */
-    double width = product.rows / product.perimeter;                                                               /* of two alike the wider */
+    double width = product.rows / product.perimeter; /* of two alike the wider, by matrix instructions the taller */
+    if (tiles->by_matrix)
+        width = 1 - width;
     return reads * excess * operands * (1 + (depth - 1) / 16 + (least - 1) / 32 + width / 256);
 }
 

@@ -230,10 +230,25 @@ LLVMValueRef nvptx_atomic(Simt *s, OpKind kind, PhbDType dtype, const SimtAccess
 
 /* ---- copies behind the thread's back ---- */
 
+static void guarded_copy(Simt *s, LLVMValueRef shared, const SimtAccess *access, int bytes) {
+    Emitter *e = s->e;
+    char text[160];
+    snprintf(
+        text, sizeof text, "{ .reg .pred p; setp.ne.b32 p, $2, 0; @p cp.async.%s.shared.global [$0], [$1], %d; }", bytes == 16 ? "cg" : "ca", bytes);
+    const LLVMValueRef arguments[] = {LLVMBuildPtrToInt(e->builder, nvptx_shared_address(s, shared), e->i32, ""),
+        LLVMBuildPtrToInt(e->builder, access->address, e->i64, ""), LLVMBuildZExt(e->builder, access->when, e->i32, "")};
+    nvptx_asm(s, text, "r,l,r,~{memory}", LLVMVoidTypeInContext(e->llvm), arguments, 3);
+}
+
 void nvptx_copy_async(Simt *s, LLVMValueRef shared, const SimtAccess *access) {
     Emitter *e = s->e;
     int bytes = type_bits(s, access->type) / 8;
     char name[64];
+    if (access->when && !access->predicate && !access->valid) {
+        guarded_copy(s, shared, access, bytes);
+        return;
+    }
+    SimtBranch branch = simt_branch_begin(s, access->when);
     snprintf(name, sizeof name, "llvm.nvvm.cp.async.%s.shared.global.%d%s", bytes == 16 ? "cg" : "ca", bytes,
         access->predicate || access->valid ? ".s" : "");
     LLVMValueRef arguments[3] = {nvptx_shared_address(s, shared), access->address};
@@ -241,6 +256,7 @@ void nvptx_copy_async(Simt *s, LLVMValueRef shared, const SimtAccess *access) {
     if (access->predicate)
         arguments[2] = LLVMBuildSelect(e->builder, access->predicate, arguments[2], LLVMConstInt(e->i32, 0, false), "");
     nvptx_call(s, name, LLVMVoidTypeInContext(e->llvm), arguments, access->predicate || access->valid ? 3 : 2);
+    simt_branch_end(s, &branch, NULL);
 }
 
 void nvptx_copy_commit(Simt *s) {

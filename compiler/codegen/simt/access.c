@@ -94,7 +94,9 @@ static void find_bounds(Simt *s, SimtSlice *slice, int axis, LLVMValueRef offset
     LLVMValueRef size = emit_max(e, LLVMBuildSub(builder, high, low, ""), zero);
     slice->low[axis] = LLVMBuildTrunc(builder, low, e->i32, "");
     slice->size[axis] = LLVMBuildTrunc(builder, size, e->i32, "");
-    slice->full = simt_and(s, slice->full, LLVMBuildICmp(builder, LLVMIntEQ, size, all, ""));
+    LLVMValueRef begins = LLVMBuildICmp(builder, LLVMIntSGE, offset, zero, ""),
+                 ends = LLVMBuildICmp(builder, LLVMIntSGE, LLVMBuildSub(builder, extent, offset, ""), all, "");
+    slice->full = simt_and(s, slice->full, LLVMBuildAnd(builder, begins, ends, ""));
 }
 
 static void find_run(SimtSlice *slice, const int axes[2], int memory_rank) {

@@ -32,7 +32,8 @@ static void bound_chunk(Simt *s, const SimtSlice *slice, LLVMValueRef const at[2
     }
 }
 
-static void copy_chunks(Simt *s, const SimtSlice *slice, LLVMValueRef slot, bool is_full) {
+/* `when`: whether it happens at all; NULL: it does. */
+static void copy_chunks(Simt *s, const SimtSlice *slice, LLVMValueRef slot, LLVMValueRef when, bool is_full) {
     Emitter *e = s->e;
     LLVMBuilderRef builder = e->builder;
     int64_t size = dtype_bits(slice->type->scalar) / 8, in_row = tile_columns(slice->type) * size / CHUNK_BYTES,
@@ -41,12 +42,12 @@ static void copy_chunks(Simt *s, const SimtSlice *slice, LLVMValueRef slot, bool
         LLVMValueRef chunk = LLVMBuildAdd(builder, s->thread, simt_int(s, first), ""), in_tile = NULL;
         if (first + s->threads > chunks)
             in_tile = LLVMBuildICmp(builder, LLVMIntULT, chunk, simt_int(s, chunks), "");
-        SimtBranch branch = simt_branch_begin(s, in_tile);
         LLVMValueRef at[2] = {LLVMBuildUDiv(builder, chunk, simt_int(s, in_row), "")};
         at[1] = LLVMBuildMul(builder, LLVMBuildURem(builder, chunk, simt_int(s, in_row), ""), simt_int(s, CHUNK_BYTES / size), "");
         SimtAccess access = slice->access;
         access.type = LLVMVectorType(e->i32, CHUNK_BYTES / 4);
         access.align = CHUNK_BYTES;
+        access.when = simt_and(s, when, in_tile);
         for (int axis = 0; axis < 2; axis++)
             access.address = simt_advance(s, slice, access.address, at[axis], axis);
         if (is_full)
@@ -56,23 +57,50 @@ static void copy_chunks(Simt *s, const SimtSlice *slice, LLVMValueRef slot, bool
         LLVMValueRef row = LLVMBuildMul(builder, at[0], simt_int(s, layout_pitch(slice->type)), ""),
                      column = LLVMBuildMul(builder, at[1], simt_int(s, size), "");
         s->target->copy_async(s, LLVMBuildAdd(builder, slot, LLVMBuildAdd(builder, row, column, ""), ""), &access);
-        simt_branch_end(s, &branch, NULL);
     }
 }
 
+typedef struct Copy {
+    SimtSlice slice;
+    LLVMValueRef slot;
+} Copy;
+
+static void copy_all(Simt *s, const Copy *copies, int count, LLVMValueRef when, bool is_full) {
+    for (int i = 0; i < count; i++)
+        copy_chunks(s, &copies[i].slice, copies[i].slot, when, is_full);
+}
+
+/* Neighbouring copies of one condition together. Most slices lie inside of their tensors. Where a CTA has the multiprocessor for itself these are
+ * copied without a branch, by guarded instructions, which find their way among those of a product; where there are two, one multiplies while the
+ * other copies. */
 void simt_copy(Simt *s, const IrOp *op) {
+    enum { MOST_COPIES = 16 };
     Emitter *e = s->e;
-    const IrValue *slot = op->operands.items[op->operands.count - 2];
-    const Type *tile = type_shaped(e->context->types, TYPE_TILE, slot->type->scalar, slot->type->rank, slot->type->dims);
-    SimtBranch branch = simt_branch_begin(s, simt_scalar(s, op->operands.items[op->operands.count - 1]));
-    SimtSlice slice = simt_slice(s, op, tile);
-    LLVMBasicBlockRef blocks[2] = {block_append(e, "edge"), block_append(e, "whole")}, after = block_append(e, "copied");
-    LLVMBuildCondBr(e->builder, slice.full, blocks[1], blocks[0]);
-    for (int is_full = 0; is_full < 2; is_full++) {
-        LLVMPositionBuilderAtEnd(e->builder, blocks[is_full]);
-        copy_chunks(s, &slice, simt_staged(s, slot), is_full);
-        LLVMBuildBr(e->builder, after);
+    const IrValue *condition = op->operands.items[op->operands.count - 1];
+    if (op->prev && op->prev->kind == OP_ASYNC_COPY && op->prev->operands.items[op->prev->operands.count - 1] == condition)
+        return;
+    Copy copies[MOST_COPIES];
+    int count = 0;
+    bool is_alone = layout_ctas(s->kernel->registers, s->threads) < 2;
+    LLVMValueRef happens = simt_scalar(s, condition), full = NULL;
+    SimtBranch turn = simt_branch_begin(s, is_alone ? NULL : happens);
+    for (; op && op->kind == OP_ASYNC_COPY && op->operands.items[op->operands.count - 1] == condition && count < MOST_COPIES; op = op->next) {
+        const IrValue *slot = op->operands.items[op->operands.count - 2];
+        const Type *tile = type_shaped(e->context->types, TYPE_TILE, slot->type->scalar, slot->type->rank, slot->type->dims);
+        copies[count] = (Copy){simt_slice(s, op, tile), simt_staged(s, slot)};
+        full = simt_and(s, full, copies[count++].slice.full);
     }
-    LLVMPositionBuilderAtEnd(e->builder, after);
+    LLVMValueRef edge = LLVMBuildNot(e->builder, full, "");
+    if (is_alone) {
+        copy_all(s, copies, count, LLVMBuildAnd(e->builder, happens, full, ""), true);
+        edge = LLVMBuildAnd(e->builder, happens, edge, "");
+    } else {
+        SimtBranch inside = simt_branch_begin(s, full);
+        copy_all(s, copies, count, NULL, true);
+        simt_branch_end(s, &inside, NULL);
+    }
+    SimtBranch branch = simt_branch_begin(s, edge);
+    copy_all(s, copies, count, NULL, false);
     simt_branch_end(s, &branch, NULL);
+    simt_branch_end(s, &turn, NULL);
 }

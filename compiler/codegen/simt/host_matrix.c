@@ -8,9 +8,11 @@ void host_copy_async(Simt *s, LLVMValueRef shared, const SimtAccess *access) {
     LLVMValueRef bytes = simt_int(s, (int64_t)LLVMABISizeOfType(e->layout, access->type)), valid = access->valid ? access->valid : bytes;
     if (access->predicate)
         valid = LLVMBuildSelect(e->builder, access->predicate, valid, simt_int(s, 0), "");
+    SimtBranch branch = simt_branch_begin(s, access->when);
     LLVMValueRef arguments[] = {
         s->self, host_shared(s, shared), access->address, bytes, valid, host_tensor_number(s, access), host_site(s, access->span)};
     host_call(s->e, HOST_phb_simt_copy, arguments, 7);
+    simt_branch_end(s, &branch, NULL);
 }
 
 void host_copy_commit(Simt *s) {

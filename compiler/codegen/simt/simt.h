@@ -26,6 +26,7 @@ typedef struct SimtAccess {
     LLVMTypeRef type;       /* as it lies in memory: an integer or float, or a vector of 2, 4, .. up to 16 bytes */
     unsigned align;         /* bytes, that the address is known to be a multiple of */
     LLVMValueRef predicate; /* i1: whether it happens; NULL: always. Under a false one the address may be anything */
+    LLVMValueRef when;      /* copy_async: i1, whether it happens at all; NULL: always. Where not, all else may be anything */
     LLVMValueRef valid;     /* copy_async: i32, so many bytes are copied, the rest is 0; NULL: all */
     int param;              /* GLOBAL: index of the tensor parameter */
     const IrOp *array;      /* else: the `shared` that is accessed, NULL: memory of the compiler's own */
