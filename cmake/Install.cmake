@@ -12,6 +12,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/cmake/PhobosConfig.cmake ${PROJECT_BINARY_DI
 configure_file(${PROJECT_SOURCE_DIR}/cmake/phobos.pc.in ${PROJECT_BINARY_DIR}/phobos.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/phobos.pc DESTINATION share/pkgconfig)
 
+install(FILES ${PROJECT_BINARY_DIR}/man/phobosc.1 DESTINATION share/man/man1)
+install(FILES ${PROJECT_BINARY_DIR}/man/phobos-job.5 DESTINATION share/man/man5)
 install(FILES runtime/completion/phobosc.bash DESTINATION share/bash-completion/completions RENAME phobosc)
 install(FILES runtime/completion/_phobosc DESTINATION share/zsh/vendor-completions)
 install(FILES runtime/completion/phobosc.fish DESTINATION share/fish/vendor_completions.d)

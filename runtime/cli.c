@@ -49,6 +49,7 @@ static int print_help(const PhbProgram *program, const char *name) {
            "Runs a job on the kernels of %s. Exit code: 0, the outputs are in place; 1, the job failed and the old outputs are\n"
            "untouched; 2, the command line or the job file is wrong.\n\n",
         name, name, name, name, name, program->file);
+    puts("options:");
     cli_print_options(stdout);
     putchar('\n');
     info_print_text(program, stdout);
