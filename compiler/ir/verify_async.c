@@ -164,6 +164,32 @@ static bool check_uses(Verifier *v, const IrBlock *block, const bool *running) {
     return true;
 }
 
+/* Bytes of the bulk copies that follow the op, to the same mbarrier, in its block. */
+static int64_t bytes_copied(const IrOp *expect) {
+    int64_t bytes = 0;
+    for (const IrOp *op = expect->next; op && op->kind != OP_MBARRIER_EXPECT; op = op->next) {
+        if (op->kind != OP_BULK_COPY || operand_from_end(op, 3) != expect->operands.items[0] || operand_from_end(op, 2) != expect->operands.items[1])
+            continue;
+        const Type *slot = operand_from_end(op, 4)->type;
+        bytes += tile_rows(slot) * tile_columns(slot) * (dtype_bits(slot->scalar) / 8);
+    }
+    return bytes;
+}
+
+/* An mbarrier that expects other bytes than come would never end its phase, or too soon. */
+static bool check_expected(Verifier *v, const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        int64_t expected;
+        v->op = op;
+        if (op->kind == OP_MBARRIER_EXPECT && dim_is_int(op->dim, &expected) && expected != bytes_copied(op))
+            return verify_broken(v, "it expects %lld bytes, and %lld are copied", (long long)expected, (long long)bytes_copied(op));
+        for (int r = 0; r < op->regions.count; r++)
+            if (!check_expected(v, op->regions.items[r]))
+                return false;
+    }
+    return true;
+}
+
 /* A turn fills a slot that an earlier turn has read: behind a barrier that all threads pass when they have waited for that turn. */
 static bool check_refills(Verifier *v, const IrBlock *block) {
     bool is_free = !block->owner || (block->owner->kind != OP_FOR && block->owner->kind != OP_WHILE);
@@ -183,5 +209,5 @@ bool verify_running(Verifier *v) {
     bool *running = NEW_ARRAY(v->context->arena, bool, v->value_count + 1);
     while (mark_running(v->body, running))
         ;
-    return check_uses(v, v->body, running) && check_refills(v, v->body);
+    return check_uses(v, v->body, running) && check_refills(v, v->body) && check_expected(v, v->body);
 }

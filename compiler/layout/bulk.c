@@ -148,10 +148,13 @@ static bool find_products(Bulk *b, const bool *stored) {
     return b->dot_count > 0;
 }
 
-static int64_t turn_bytes(const Bulk *b) {
+/* Of shared memory that a turn's slots take, or that come when they are filled. */
+static int64_t turn_bytes(const Bulk *b, bool with_gaps) {
     int64_t bytes = 0;
-    for (int i = 0; i < b->load_count; i++)
-        bytes += layout_bulk_slot_bytes(b->loads[i]->results.items[0]->type);
+    for (int i = 0; i < b->load_count; i++) {
+        const Type *type = b->loads[i]->results.items[0]->type;
+        bytes += with_gaps ? layout_bulk_slot_bytes(type) : layout_bulk_bytes(type);
+    }
     return bytes;
 }
 
@@ -179,7 +182,7 @@ static int64_t threads_of(const Bulk *b) {
 /* As many as fit, or as @pipeline says. Where few registers hold the sums, another CTA on the multiprocessor is worth more than further slots. */
 static bool choose_slots(Bulk *b, const LayoutLimits *limits) {
     enum { RESERVED = 1024, ENOUGH = 4, FEW_SUMS = 64 }; /* bytes that a CTA takes beside its own */
-    int64_t slot = turn_bytes(b) + (int64_t)sizeof(int64_t), most = limits->shared_bytes / slot,
+    int64_t slot = turn_bytes(b, true) + (int64_t)sizeof(int64_t), most = limits->shared_bytes / slot,
             shared = (limits->shared_bytes / 2 - RESERVED) / slot;
     int64_t threads = threads_of(b), wanted = MOST_SLOTS;
     if (!threads)
@@ -322,7 +325,7 @@ static IrValue *make_slot(Bulk *b, int load, IrValue *number) {
 static void copy_turn(Bulk *b, IrValue *number) {
     IrValue *is_there = make_value(b, OP_LT, type_bool(b), b->turn, b->loop->operands.items[1]);
     IrValue *expected[3] = {b->mbarriers, number, is_there};
-    make(b, OP_MBARRIER_EXPECT, expected, 3, NULL)->dim = dim_int(b->context->dims, turn_bytes(b));
+    make(b, OP_MBARRIER_EXPECT, expected, 3, NULL)->dim = dim_int(b->context->dims, turn_bytes(b, false));
     for (int i = 0; i < b->load_count; i++) {
         IrValue *operands[PHB_MAX_RANK + 5];
         int rank = b->loads[i]->operands.items[0]->type->rank;

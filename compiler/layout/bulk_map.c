@@ -7,9 +7,12 @@ int64_t layout_bulk_span(const Type *type) {
     return bytes < SPAN ? bytes : SPAN;
 }
 
+int64_t layout_bulk_bytes(const Type *type) {
+    return tile_extent(type, type->rank - 2) * tile_extent(type, type->rank - 1) * (dtype_bits(type->scalar) / 8);
+}
+
 int64_t layout_bulk_slot_bytes(const Type *type) {
-    int64_t bytes = tile_extent(type, type->rank - 2) * tile_extent(type, type->rank - 1) * (dtype_bits(type->scalar) / 8);
-    return (bytes + BULK_ALIGN - 1) / BULK_ALIGN * BULK_ALIGN;
+    return (layout_bulk_bytes(type) + BULK_ALIGN - 1) / BULK_ALIGN * BULK_ALIGN;
 }
 
 BulkMap layout_bulk_map(const IrOp *copy) {

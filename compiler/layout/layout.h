@@ -66,7 +66,8 @@ enum { BULK_ALIGN = 1024 }; /* of a slot, bytes: the widest swizzle repeats afte
 
 /* A slot holds the first so many bytes of all rows, then the next ones: 128, or all that a row has. */
 int64_t layout_bulk_span(const Type *type);
-int64_t layout_bulk_slot_bytes(const Type *type);
+int64_t layout_bulk_bytes(const Type *type);      /* of a tile in a slot, */
+int64_t layout_bulk_slot_bytes(const Type *type); /* and of a slot with what aligns the next one */
 
 /* What one instruction copies: a box of `rows` along an axis of the tensor by `columns` along its last. */
 typedef struct BulkMap {

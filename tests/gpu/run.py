@@ -12,7 +12,7 @@ import time
 SECONDS = 240  # of one program
 WORKERS = 8    # programs at a time
 PACK = pathlib.Path(sys.argv[1])
-PARTS = ["samples", "generated", "pods", "sanitizer", "table"]
+PARTS = ["samples", "generated", "pods", "sanitizer", "contractions", "table"]
 
 
 class Wrong(Exception):
@@ -195,6 +195,17 @@ def sanitizer():
         job = min((PACK / "samples" / name).glob("*.json"), key=lambda path: sum(json.loads(path.read_text()).get("dims", {"": 0}).values()))
         for tool in ("memcheck", "racecheck", "initcheck"):
             yield sanitizer_case(name, job, tool)
+
+
+# ---- contractions by bulk copies: every image on edges and ragged sizes ----
+
+def contractions():
+    def case():
+        done = subprocess.run([sys.executable, PACK / "contractions.py", PACK / "ptx" / "contractions.ptx"], text=True)
+        if done.returncode:
+            raise Wrong("see above")
+
+    yield "contractions", case
 
 
 # ---- the table beside PyTorch ----

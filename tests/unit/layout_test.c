@@ -120,6 +120,7 @@ static const Case bodies[] = {
     "%0 = bulk_ring at 0+1024 : shared<f32>[2, 8, 8]\n%1 = mbarriers at 1024+16 : shared<i64>[2]\n%2 = const 0 : i64\n%3 = const true : bool\n"      \
     "%4 = slot %0, %2 : shared<f32>[8, 8]\n"
     {BULK "mbarrier_expect %1, %2, %3, 256\nbulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nmbarrier_wait %1, %2, %2\nreturn\n", NULL},
+    {BULK "mbarrier_expect %1, %2, %3, 512\nbulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nreturn\n", "it expects 512 bytes, and 256 are copied"},
     {BULK "bulk_copy %a[%i :+ 8, %i :+ 4] = %4, %1, %2, %3\nreturn\n", "no slot for it"},
     {BULK "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %0, %2, %3\nreturn\n", "operand 5 is no 'mbarriers'"},
     {BULK "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %3, %3\nreturn\n", "an mbarrier's number is of type 'i64', found 'bool'"},
@@ -353,6 +354,7 @@ static const Contraction contractions[] = {
     {64, 32, 128, "", "", "", true, true, 128},
     {64, 128, 16, "", "", "", true, true, 128},
     {256, 16, 128, "", "", "", true, true, 256},
+    {64, 16, 16, "", "", "", true, true, 128}, /* a factor of less than the ring aligns slots to */
     {128, 64, 256, "launch 256, 0, 0\n", "", "", true, true, 256},
     {128, 64, 256, "launch 128, 0, 0\n", "", "", false, false, 128}, /* more registers than a thread has */
     {32, 64, 128, "", "", "", false, false, 128},                    /* less than 64 rows */

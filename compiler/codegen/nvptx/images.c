@@ -91,6 +91,13 @@ bool codegen_gpu_has_bulk(const char *target) {
     return nvptx_find(target)->simt.has_bulk;
 }
 
+static bool is_asked_for(const GpuTargets *targets, const char *name) {
+    bool found = false;
+    for (int t = 0; !found && t < targets->count; t++)
+        found = strcmp(targets->items[t], name) == 0;
+    return found;
+}
+
 bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *targets, int optimise) {
     bool fine = true;
     for (int k = 0; k < program->kernels.count; k++) {
@@ -98,10 +105,11 @@ bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *ta
         for (int t = 0; t < targets->count; t++)
             fine &= make_target(context, kernel, nvptx_find(targets->items[t]), ASKED_FOR, targets, optimise, program->file);
         const NvptxTarget *oldest = nvptx_find(kernel->kernel->signature.cluster_dims[0] ? "sm_90" : "sm_80");
-        if (!targets->automatic)
-            continue;
-        fine &= make_target(context, kernel, oldest, AUTOMATIC, targets, optimise, program->file);
-        fine &= make_target(context, kernel, nvptx_find("sm_90a"), FOR_BULK, targets, optimise, program->file);
+        const NvptxTarget *bulk = nvptx_find("sm_90a");
+        if (targets->automatic && !is_asked_for(targets, oldest->name))
+            fine &= make_target(context, kernel, oldest, AUTOMATIC, targets, optimise, program->file);
+        if (targets->automatic && !is_asked_for(targets, bulk->name))
+            fine &= make_target(context, kernel, bulk, FOR_BULK, targets, optimise, program->file);
     }
     return fine;
 }
