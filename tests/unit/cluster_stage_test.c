@@ -24,6 +24,8 @@ static int pick(int count) {
 
 typedef enum Shape { SCALAR, ROWS, COLUMNS, TILE, SHAPES } Shape; /* i64; [BM, 1]; [1, BN]; [BM, BN] */
 
+static const char *const types[] = {"i64", "tile<i64>[BM, 1]", "tile<i64>[1, BN]", "tile<i64>[BM, BN]"};
+
 typedef struct Variable {
     Shape shape;
     bool is_mutable;
@@ -183,7 +185,6 @@ static char *expression(Generator *g, Shape shape) {
 }
 
 static void declare(Generator *g, Shape shape, bool is_mutable) {
-    static const char *const types[] = {"i64", "tile<i64>[BM, 1]", "tile<i64>[1, BN]", "tile<i64>[BM, BN]"};
     if (g->count == 32)
         return;
     char *value = expression(g, pick(4) ? shape : SCALAR);
@@ -266,6 +267,16 @@ static void reread(Generator *g, int loaded) {
     store(g, "c");
 }
 
+/* A name for what the variable holds before the loop, or -1. */
+static int remember(Generator *g, int variable) {
+    if (variable < 0 || g->count == 32 || pick(2))
+        return -1;
+    Shape shape = g->variables[variable].shape;
+    line(g, "let v%d: %s = v%d", g->count, types[shape], variable);
+    g->variables[g->count] = (Variable){shape, false};
+    return g->count++;
+}
+
 static void cluster_loop(Generator *g) {
     char bound[64];
     g->loop = pick(3) ? 'K' : 'L';
@@ -287,6 +298,7 @@ static void cluster_loop(Generator *g) {
         g->variables[loaded] = (Variable){TILE, false};
         line(g, "let v%d: tile<i64>[BM, BN] = c[%srow :+ BM, col :+ BN]", loaded, head(g));
     }
+    int old = remember(g, variable);
     line(g, "for k in range(0, %s, B%c) {", bound, step);
     g->indent++;
     reread(g, loaded);
@@ -300,6 +312,8 @@ static void cluster_loop(Generator *g) {
         scoped(g, 1 + pick(4));
     }
     g->loop = 0;
+    if (old >= 0)
+        line(g, "v%d -= v%d", variable, old);
 }
 
 /* A sum, through one loop or two, that is stored as it is. */
