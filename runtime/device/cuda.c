@@ -1,5 +1,5 @@
-/* Leaves on an NVIDIA GPU. Launches go into one stream in the order in which they come; a thread waits behind each and tells when it has ended. An error
- * that costs the context makes every later launch fail with the same words. */
+/* Leaves on an NVIDIA GPU. Launches go into one stream in the order in which they come; a thread waits behind each and tells when it has ended. An
+ * error that costs the context makes every later launch fail with the same words. */
 #include "runtime/device/cuda.h"
 #include "runtime/thread.h"
 
@@ -39,10 +39,10 @@ static bool count_ctas(const CudaDevice *cuda, const PhbLaunch *launch, int64_t 
     for (int a = 0; a < 3; a++) {
         if (launch->grid[a] % kernel->cluster_dims[a] != 0)
             return error_set(error, "kernel '%s' launches %" PRId64 " CTAs along ctx.block.%c, which its clusters of %d do not divide", kernel->name,
-                launch->grid[a], "xyz"[a], kernel->cluster_dims[a]);
+                launch->grid[a], "xyz"[a], kernel -> cluster_dims[a]);
         if (__builtin_mul_overflow(*ctas, launch->grid[a], ctas) || *ctas > MOST_CTAS)
-            return error_set(error, "kernel '%s' launches more than %" PRId64 " CTAs at once, which no card takes: make the super-tiles smaller", kernel->name,
-                MOST_CTAS);
+            return error_set(error, "kernel '%s' launches more than %" PRId64 " CTAs at once, which no card takes: make the super-tiles smaller",
+                kernel->name, MOST_CTAS);
     }
     return true;
 }
@@ -169,6 +169,34 @@ static void *cuda_alloc(Device *device, int64_t bytes, Error *error) {
 
 /* ---- opening and closing ---- */
 
+/* The cards' primary contexts, by number. Making one takes a tenth of a second, so that the first use keeps it for the process; one that is lost is
+ * made anew for who comes next. */
+static CudaContext *contexts[DEVICE_MOST];
+static pthread_mutex_t contexts_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static bool use_context(CudaDevice *cuda, Error *error) {
+    const CudaDriver *driver = cuda->driver;
+    if (cuda->number >= DEVICE_MOST)
+        return error_set(error, "%s: the cards from cuda:%d on are not used", cuda->card, DEVICE_MOST);
+    pthread_mutex_lock(&contexts_mutex);
+    CudaContext **context = &contexts[cuda->number];
+    CudaResult result = *context == NULL ? driver->context_retain(context, cuda->id) : 0;
+    cuda->context = *context;
+    pthread_mutex_unlock(&contexts_mutex);
+    if (result == 0)
+        result = driver->context_use(cuda->context);
+    return result == 0 || cuda_fail(driver, error, result, cuda->card);
+}
+
+static void drop_context(const CudaDevice *cuda) {
+    pthread_mutex_lock(&contexts_mutex);
+    if (contexts[cuda->number] == cuda->context) {
+        contexts[cuda->number] = NULL;
+        cuda->driver->context_release(cuda->id);
+    }
+    pthread_mutex_unlock(&contexts_mutex);
+}
+
 static void cuda_close(Device *device) {
     CudaDevice *cuda = (CudaDevice *)device;
     const CudaDriver *driver = cuda->driver;
@@ -190,7 +218,8 @@ static void cuda_close(Device *device) {
             driver->memory_free(cuda->memory);
         if (cuda->module != NULL)
             driver->module_unload(cuda->module);
-        driver->context_release(cuda->id);
+        if (cuda->lost)
+            drop_context(cuda);
     }
     pthread_cond_destroy(&cuda->work);
     pthread_mutex_destroy(&cuda->mutex);
@@ -202,6 +231,7 @@ static void cuda_close(Device *device) {
 static bool find_card(CudaDevice *cuda, int number, Error *error) {
     const CudaDriver *driver = cuda->driver;
     char name[64] = "card";
+    cuda->number = number;
     CudaResult result = driver->device_get(&cuda->id, number);
     if (result == 0)
         result = driver->device_attribute(&cuda->major, CUDA_DEVICE_MAJOR, cuda->id);
@@ -210,10 +240,6 @@ static bool find_card(CudaDevice *cuda, int number, Error *error) {
     if (result == 0)
         driver->device_name(name, sizeof name, cuda->id);
     snprintf(cuda->card, sizeof cuda->card, "cuda:%d %s", number, name);
-    if (result == 0)
-        result = driver->context_retain(&cuda->context, cuda->id);
-    if (result == 0)
-        result = driver->context_use(cuda->context);
     return result == 0 || cuda_fail(driver, error, result, cuda->card);
 }
 
@@ -245,7 +271,8 @@ static Device *cuda_open(const PhbVariant *variant, const DeviceOptions *options
     cuda->parameter_bytes = parameter_bytes(options->kernel);
     pthread_mutex_init(&cuda->mutex, NULL);
     pthread_cond_init(&cuda->work, NULL);
-    if (find_card(cuda, options->number, error) && cuda_load(cuda, variant, error) && make_queue(cuda, options->launches, error))
+    if (find_card(cuda, options->number, error) && use_context(cuda, error) && cuda_load(cuda, variant, error) &&
+        make_queue(cuda, options->launches, error))
         return &cuda->base;
     cuda_close(&cuda->base);
     return NULL;
@@ -292,9 +319,7 @@ bool cuda_runs(int number, const PhbKernel *kernel, bool *runs, CudaCard *card, 
         return false;
     card->arch = cuda.major * 10 + cuda.minor;
     snprintf(card->name, sizeof card->name, "%.63s", cuda.card);
-    bool some = cuda_check(&cuda, runs, error);
-    driver->context_release(cuda.id);
-    return some;
+    return cuda_check(&cuda, runs, error);
 }
 
 int64_t cuda_free_memory(int number, Error *error) {
@@ -303,10 +328,9 @@ int64_t cuda_free_memory(int number, Error *error) {
         return 0;
     CudaDevice card = {.driver = driver};
     size_t available = 0, total = 0;
-    if (!find_card(&card, number, error))
+    if (!find_card(&card, number, error) || !use_context(&card, error))
         return 0;
     CudaResult result = driver->memory_info(&available, &total);
-    driver->context_release(card.id);
     if (result != 0)
         cuda_fail(driver, error, result, card.card);
     return (int64_t)available;

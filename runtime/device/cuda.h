@@ -29,6 +29,7 @@ typedef struct CudaDevice {
     Device base;
     const CudaDriver *driver;
     const PhbKernel *kernel;
+    int number; /* as --device=cuda:K counts */
     CudaDeviceId id;
     CudaContext *context; /* the card's primary one, shared by all pods of this process */
     CudaModule *module;

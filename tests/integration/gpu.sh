@@ -41,6 +41,16 @@ says 0 "leaves run on the CPU: there is no CUDA driver" none ./add job.json
 says 0 "3.000 s on cpu" none sh -c './add "$@" 2>&1 | sed "s/in [0-9.]* s/in 3.000 s/"' sh job.json --device=cpu
 says 1 "the driver is too old, 450 (CUDA 11.0) or newer is needed" old ./add job.json --device=cuda:0
 says 0 "leaves run on the CPU: libcuda.so.1 has no cuStreamCreate" old ./add job.json
+# A driver that lacks one function: its name is changed in the library's text.
+for symbol in $(sed -n 's/^SYMBOL(.*, \(cu[A-Za-z_0-9]*\), NEEDED.*/\1/p' "$samples/../runtime/device/cuda_driver.def"); do
+    mkdir -p "lacking/$symbol"
+    LC_ALL=C sed "s/\x00$symbol\x00/\x00x${symbol#c}\x00/g" "$fake/whole/libcuda.so.1" >"lacking/$symbol/libcuda.so.1"
+    found=$(LD_LIBRARY_PATH=lacking/$symbol ./add job.json --device=cuda:0 --progress=none 2>&1) && fail "no $symbol: it runs"
+    case $found in *"libcuda.so.1 has no $symbol: the driver is too old"*) ;; *) fail "no $symbol: said '$found'" ;; esac
+    symbols=$((${symbols:-0} + 1))
+done
+[ "${symbols:-0}" -gt 25 ] || fail "only ${symbols:-0} functions of the driver were left out"
+rm -rf lacking
 FAKE_CUDA_CARDS=0 says 1 "--device=cuda:0: there are 0 cards here" whole ./add job.json --device=cuda:0
 FAKE_CUDA_CARDS=0 says 0 "leaves run on the CPU: no card is visible" whole ./add job.json
 FAKE_CUDA_FAIL=cuInit=999 says 1 "the CUDA driver does not start" whole ./add job.json --device=cuda:0

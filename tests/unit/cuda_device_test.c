@@ -329,6 +329,49 @@ START_TEST(a_cancelled_launch_ends) {
 }
 END_TEST
 
+/* ---- errors ---- */
+
+START_TEST(every_error_says_what_to_do) {
+    static const struct {
+        CudaResult code;
+        const char *way_out;
+    } known[] = {
+#define CUDA_ERROR(code, kind, way_out) {code, way_out},
+#include "runtime/device/cuda_errors.def"
+#undef CUDA_ERROR
+    };
+    const CudaDriver *driver = cuda_driver(&error);
+    ck_assert_msg(driver != NULL, "%s", error.text);
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char wanted[400];
+        snprintf(wanted, sizeof wanted, "here: CUDA_FAKE_%d (%s), driver CUDA 12.4: %s", known[i].code, known[i].code == 2 ? "out of memory" : "planted",
+            known[i].way_out);
+        ck_assert(!cuda_fail(driver, &error, known[i].code, "here"));
+        ck_assert_str_eq(error.text, wanted);
+    }
+    cuda_fail(driver, &error, 12345, "here");
+    ck_assert_str_eq(error.text, "here: CUDA_FAKE_12345 (planted), driver CUDA 12.4");
+}
+END_TEST
+
+/* The second making of a context fails. */
+START_TEST(contexts_are_kept_until_lost) {
+    setenv("FAKE_CUDA_FAIL", "cuDevicePrimaryCtxRetain=2@2", 1);
+    for (int turn = 0; turn < 2; turn++) {
+        ck_assert_int_gt(cuda_free_memory(0, &error), 0);
+        Device *device = open_device(1);
+        ck_assert_msg(device != NULL, "%s", error.text);
+        cuda_device.close(device);
+    }
+    Device *device = open_device(1);
+    setenv("FAKE_CUDA_LAUNCH_RESULT", "700", 1);
+    ck_assert(!run(device, 1));
+    cuda_device.close(device);
+    ck_assert_ptr_null(open_device(1));
+    ck_assert_msg(strstr(error.text, "CUDA_FAKE_2") != NULL, "%s", error.text);
+}
+END_TEST
+
 /* ---- which device a job gets ---- */
 
 START_TEST(devices_are_selected) {
@@ -418,6 +461,8 @@ int main(int argc, char **argv) {
         tcase_add_loop_test(tests, lasting_faults_stay, 0, sizeof faults / sizeof faults[0]);
         tcase_add_loop_test(tests, faults_of_moves_are_told, 0, sizeof moves / sizeof moves[0]);
         tcase_add_test(tests, a_cancelled_launch_ends);
+        tcase_add_test(tests, every_error_says_what_to_do);
+        tcase_add_test(tests, contexts_are_kept_until_lost);
         tcase_add_test(tests, devices_are_selected);
     }
     suite_add_tcase(suite, tests);
