@@ -69,6 +69,7 @@ static int choose_threads(Context *context, IrKernel *kernel, const LayoutLimits
 
 bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why) {
     layout_masks(context, kernel);
+    layout_narrow(context, kernel);
     if (limits->tensor_cores)
         layout_round(context, kernel);
     int bulk_threads = layout_bulk_mark(context, kernel, limits);

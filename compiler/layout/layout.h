@@ -41,6 +41,10 @@ typedef struct MmaUse {
 } MmaUse;
 MmaUse layout_mma_use(Context *context, IrKernel *kernel);
 
+/* ---- narrow.c ---- */
+
+void layout_narrow(Context *context, IrKernel *kernel); /* comparisons of positions to 32 bits */
+
 /* ---- round.c ---- */
 
 void layout_round(Context *context, IrKernel *kernel); /* factors of f32 as @tensorcore(bf16) or (f16) says */

@@ -4,7 +4,7 @@
 
 typedef struct Life {
     const IrValue *value;
-    int first, last; /* positions of the op that makes it and of the last that uses it */
+    int first, last, uses; /* positions of the op that makes it and of the last that uses it; how many use it */
 } Life;
 
 typedef struct Lives {
@@ -32,7 +32,7 @@ static void begin_life(Lives *l, const IrValue *value) {
     if (!takes_registers(l, value))
         return;
     l->of[value->id] = l->lives.count;
-    Life life = {value, l->next, l->next};
+    Life life = {value, l->next, l->next, 0};
     vec_push(l->context->arena, &l->lives, life);
 }
 
@@ -42,8 +42,11 @@ static void note_block(Lives *l, const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next) {
         int first = ++l->next, outside = l->lives.count;
         for (int i = 0; i < op->operands.count; i++)
-            if (!ir_is_param(op->operands.items[i]) && l->of[op->operands.items[i]->id] >= 0)
-                l->lives.items[l->of[op->operands.items[i]->id]].last = first;
+            if (!ir_is_param(op->operands.items[i]) && l->of[op->operands.items[i]->id] >= 0) {
+                Life *life = &l->lives.items[l->of[op->operands.items[i]->id]];
+                life->last = first;
+                life->uses++;
+            }
         for (int r = 0; r < op->regions.count; r++)
             note_block(l, op->regions.items[r]);
         if (op->kind == OP_FOR || op->kind == OP_WHILE) /* what the loop uses of what was there before is used in its last turn, too */
@@ -60,15 +63,32 @@ int layout_registers(const Type *type) {
     return bits > 32 ? bits / 32 : 1;
 }
 
+/* Without loops, what is loaded or computed element by element to be used once comes a few vectors at a time. */
+static int registers_of(const Life *life, bool is_straight) {
+    enum { STREAMED = 8 };
+    const IrOp *op = life->value->def;
+    int registers = layout_registers(life->value->type);
+    bool by_element = op && (op->kind == OP_LOAD || (op->kind >= OP_ADD && op->kind <= OP_CONVERT)); /* as ops.def groups them */
+    return is_straight && life->uses == 1 && by_element && registers > STREAMED ? STREAMED : registers;
+}
+
+static bool is_straight(const IrKernel *kernel) {
+    bool is_straight = true;
+    for (const IrOp *op = kernel->body->first; is_straight && op; op = op->next)
+        is_straight = !op->regions.count;
+    return is_straight;
+}
+
 int layout_pressure(Context *context, IrKernel *kernel) {
+    bool straight = is_straight(kernel);
     Lives lives = {.context = context};
     lives.of = NEW_ARRAY(context->arena, int, ir_number(kernel) + 1);
     note_block(&lives, kernel->body);
     int *change = NEW_ARRAY(context->arena, int, lives.next + 2), most = 0, alive = 0;
     for (int i = 0; i < lives.lives.count; i++) {
         const Life *life = &lives.lives.items[i];
-        change[life->first + 1] += layout_registers(life->value->type); /* an op's operands make room for its result */
-        change[life->last + 1] -= layout_registers(life->value->type);
+        change[life->first + 1] += registers_of(life, straight); /* an op's operands make room for its result */
+        change[life->last + 1] -= registers_of(life, straight);
     }
     for (int at = 0; at <= lives.next; at++) {
         alive += change[at];

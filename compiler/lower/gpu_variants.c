@@ -124,7 +124,9 @@ static double cost_of(Context *context, const Signature *signature, const Tiles 
     TileSize other = find_size(context, signature, &tiles->others, values, false),
              product = find_size(context, signature, &tiles->products, values, false);
     if (product.elements == 0)
-        return distance(other.elements, other.is_row ? GOOD_ROW : GOOD_TILE);
+        return !other.is_row               ? distance(other.elements, GOOD_TILE)
+               : other.elements > GOOD_ROW ? 1 + other.elements / GOOD_TILE
+                                           : distance(other.elements, GOOD_ROW);
     if (tiles->by_matrix && tiles->products.count > 1)
         return cost_of_chain(context, signature, tiles, values);
     double reads = product.perimeter / product.elements; /* elements a product of the inner extent */

@@ -280,7 +280,8 @@ static void mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVM
 #define SHARED_SM90 232448 /* 227 KiB */
 
 #define HOOKS                                                                                                                                        \
-    .has_mma = true, .register_limit = 255, .begin = begin, .tensor_base = tensor_base, .thread = thread, .lane = lane, .cta = cta,                  \
+    .has_mma = true, .predicates = true, .register_limit = 255, .begin = begin, .tensor_base = tensor_base, .thread = thread, .lane = lane,          \
+    .cta = cta,                                                                                                                                      \
     .load = nvptx_load, .store = nvptx_store, .atomic = nvptx_atomic, .barrier = barrier, .shuffle = shuffle, .ballot = ballot, .elect = elect,      \
     .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait, .copy_async = nvptx_copy_async,                    \
     .copy_commit = nvptx_copy_commit, .copy_wait = nvptx_copy_wait, .ldmatrix = ldmatrix, .mma = mma

@@ -137,6 +137,11 @@ SimtSlice simt_slice(Simt *s, const IrOp *op, const Type *type) {
     }
     if (type->kind == TYPE_TILE)
         slice.full = simt_and(s, slice.full, slice.access.predicate);
+    slice.at_edge = s->way == WAY_EDGE && slice.full && simt_is_tested(s, op);
+    if (s->way == WAY_WHOLE && simt_is_tested(s, op)) {
+        slice.full = slice.access.predicate = NULL;
+        slice.low[0] = slice.low[1] = slice.size[0] = slice.size[1] = NULL;
+    }
     return slice;
 }
 
@@ -194,8 +199,33 @@ static SimtAccess element_access(Simt *s, const SimtSlice *slice, LLVMValueRef c
 
 /* ---- loads ---- */
 
+/* At an edge, by vectors: one is read where its first element exists. It begins at a multiple of its length, and so does what exists, and rows are
+ * padded. */
+static void load_vectors(Simt *s, const SimtSlice *slice, LLVMValueRef *registers) {
+    Emitter *e = s->e;
+    LLVMBuilderRef builder = e->builder;
+    int axis = slice->type->layout->bases[0].at[0] ? 0 : 1;
+    PhbDType dtype = slice->type->scalar;
+    LLVMValueRef common = thread_address(s, slice), zero = LLVMConstNull(value_type(e, dtype));
+    for (int i = 0; i < simt_count(slice->type); i += slice->run) {
+        SimtAccess access = element_access(s, slice, common, i, slice->run);
+        access.predicate = in_bounds(s, slice, i);
+        LLVMValueRef loaded = s->target->load(s, &access);
+        LLVMValueRef above = LLVMBuildSub(builder, simt_element(s, slice->type, i, axis), slice->low[axis], "");
+        for (int k = 0; k < slice->run; k++) {
+            LLVMValueRef value = value_from_memory(e, dtype, LLVMBuildExtractElement(builder, loaded, simt_int(s, k), ""));
+            LLVMValueRef exists = LLVMBuildICmp(builder, LLVMIntSLT, LLVMBuildAdd(builder, above, simt_int(s, k), ""), slice->size[axis], "");
+            registers[i + k] = k ? LLVMBuildSelect(builder, exists, value, zero, "") : value;
+        }
+    }
+}
+
 static void load_registers(Simt *s, const SimtSlice *slice, bool is_full, LLVMValueRef *registers) {
     Emitter *e = s->e;
+    if (!is_full && slice->run > 1 && s->target->predicates && slice->access.space == SPACE_GLOBAL) {
+        load_vectors(s, slice, registers);
+        return;
+    }
     int run = is_full ? slice->run : 1;
     LLVMValueRef common = thread_address(s, slice);
     for (int i = 0; i < simt_count(slice->type); i += run) {
@@ -212,8 +242,8 @@ static void load_registers(Simt *s, const SimtSlice *slice, bool is_full, LLVMVa
 static void load_tile(Simt *s, const SimtSlice *slice, LLVMValueRef *registers) {
     Emitter *e = s->e;
     int count = simt_count(slice->type);
-    if (!slice->full) {
-        load_registers(s, slice, true, registers);
+    if (!slice->full || slice->at_edge) {
+        load_registers(s, slice, !slice->at_edge, registers);
         return;
     }
     LLVMValueRef *values[2] = {simt_registers(s, count), simt_registers(s, count)};
@@ -261,8 +291,8 @@ static void store_registers(Simt *s, const SimtSlice *slice, bool is_full, LLVMV
 
 static void store_tile(Simt *s, const SimtSlice *slice, LLVMValueRef const *registers) {
     Emitter *e = s->e;
-    if (!slice->full) {
-        store_registers(s, slice, true, registers);
+    if (!slice->full || slice->at_edge) {
+        store_registers(s, slice, !slice->at_edge, registers);
         return;
     }
     LLVMBasicBlockRef blocks[2] = {block_append(e, "edge"), block_append(e, "whole")}, after = block_append(e, "stored");

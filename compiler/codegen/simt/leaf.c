@@ -241,7 +241,8 @@ void simt_op(Simt *s, const IrOp *op) {
 
 void simt_block(Simt *s, const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next)
-        simt_op(s, op);
+        if (op->results.count != 1 || !s->early || !s->early[op->results.items[0]->id])
+            simt_op(s, op);
 }
 
 LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name) {
@@ -259,7 +260,7 @@ LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *ker
     s->warp = LLVMBuildLShr(e->builder, s->thread, simt_int(s, LAYOUT_LANES), "");
     find_place(s);
     simt_elements_begin(s);
-    simt_block(s, kernel->body);
+    simt_body(s);
     if (target->end)
         target->end(s);
     LLVMBuildRetVoid(e->builder);

@@ -73,6 +73,7 @@ typedef struct SimtTarget {
     const char *name;     /* for messages */
     bool has_mma;         /* tensor cores: mma, ldmatrix and copy_async are there */
     bool has_bulk;        /* bulk copies, mbarriers and wgmma are there */
+    bool predicates;      /* an access under a predicate is one instruction, and the padding of a tensor's rows may be read */
     bool checks;          /* tells the source position of what it runs; nothing may be dropped because no result depends on it */
     int64_t shared_limit; /* bytes a CTA can have */
     int register_limit;   /* 32-bit registers a thread */
@@ -143,6 +144,9 @@ typedef struct SimtTarget {
     void (*wgmma_wait)(Simt *s, int left, LLVMValueRef *registers, int count, Span span);
 } SimtTarget;
 
+/* Of the accesses that are tested before the ops (whole.c): each tests for itself, all lie inside of their tensors, or some may not. */
+typedef enum SimtWay { WAY_EITHER, WAY_WHOLE, WAY_EDGE } SimtWay;
+
 struct Simt {
     Emitter *e;
     const SimtTarget *target;
@@ -157,6 +161,8 @@ struct Simt {
     LLVMValueRef cluster[3];         /* i64: thread-block cluster in the grid; without @cluster_dims the CTA itself */
     LLVMValueRef **values;           /* by IrValue.id: registers of the thread; of a scalar, one */
     struct SimtPlace *places;        /* element.c's */
+    bool *early;                     /* whole.c's: by IrValue.id, scalars that are there before the ops; NULL: none */
+    SimtWay way;
     Split *split;                    /* NULL: the function is of one thread; else of a CTA, by loops over threads (split.h) */
     int depth;                       /* regions around, that each thread runs by itself */
     int in_bounds;                   /* the depth at which all elements that scalar code accesses are known to exist; 0: none */
@@ -184,6 +190,11 @@ LLVMValueRef *simt_registers(Simt *s, int count);    /* an array, in the arena *
 LLVMValueRef simt_int(const Simt *s, int64_t value); /* i32 */
 int64_t simt_cluster_extent(const Simt *s, int axis); /* CTAs of a thread-block cluster along an axis, */
 int64_t simt_cluster_size(const Simt *s);             /* and all: 1 without @cluster_dims */
+
+/* ---- whole.c ---- */
+
+void simt_body(Simt *s);                               /* the kernel's ops */
+bool simt_is_tested(const Simt *s, const IrOp *op); /* where the access lies is known before the ops, and simt_body tests it */
 
 /* ---- region.c: for, while, if ---- */
 
@@ -215,6 +226,7 @@ typedef struct SimtSlice {
     LLVMValueRef stride[2];       /* bytes, in the width of the address; NULL: the extent is 1 */
     LLVMValueRef low[2], size[2]; /* i32: the indices low .. low + size - 1 exist; NULL: all do */
     LLVMValueRef full;            /* i1: all do; NULL: always */
+    bool at_edge;                 /* not worth a test */
     int run;                      /* neighbouring registers that are neighbours in aligned memory */
 } SimtSlice;
 
