@@ -43,6 +43,8 @@ cd "$work"
 cpu() {
     for sample in "$root"/samples/*/*.phb; do
         measure -- "$bin/phobosc" "$sample" -o sample --gpu=none 2>warnings | row "phobosc $(basename "$sample") --gpu=none"
+        measure -- "$bin/phobosc" "$sample" -o sample 2>warnings | row "phobosc $(basename "$sample"), PTX as well"
+        echo "    an executable of $(($(stat -c %s sample) / 1024)) KiB"
     done
     "$bin/phobosc" add.phb -o add --gpu=none
     "$bin/oracle_add" make job.json

@@ -30,7 +30,7 @@ while read -r name oracle kernel jobs; do
     cp $jobs "$pack/samples/$name"
 done <"$work/list"
 for kernel in "$source"/samples/*/*.phb "$source"/tests/gpu/kernels/*.phb; do
-    "$phobosc" -w --gpu=auto,sm_90a --emit=ptx "$kernel" -o "$pack/ptx/$(basename "$kernel" .phb).ptx"
+    "$phobosc" -w --no-cluster --gpu=auto,sm_90a --emit=ptx "$kernel" -o "$pack/ptx/$(basename "$kernel" .phb).ptx"
 done
 
 # ---- random kernels: carried.sh stands for the compiler, here and there ----
