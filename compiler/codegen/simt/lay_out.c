@@ -4,8 +4,11 @@
 #include "compiler/layout/layout.h"
 
 IrKernel *simt_lay_out(Context *context, IrKernel *stage, const int64_t *values, const SimtTarget *target, const char **why) {
-    LayoutLimits limits = {
-        .shared_bytes = target->shared_limit, .registers = target->register_limit, .tensor_cores = target->has_mma, .bulk = target->has_bulk};
+    LayoutLimits limits = {.target = target->checks ? NULL : target->name, /* what the simulator is given, a card's remarks have said */
+        .shared_bytes = target->shared_limit,
+        .registers = target->register_limit,
+        .tensor_cores = target->has_mma,
+        .bulk = target->has_bulk};
     IrKernel *leaf = specialise(context, stage, values); /* a copy: layouts are put into it */
     if (layout_kernel(context, leaf, &limits, why))
         return leaf;
