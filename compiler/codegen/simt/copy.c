@@ -60,47 +60,79 @@ static void copy_chunks(Simt *s, const SimtSlice *slice, LLVMValueRef slot, LLVM
     }
 }
 
-typedef struct Copy {
-    SimtSlice slice;
-    LLVMValueRef slot;
-} Copy;
-
-static void copy_all(Simt *s, const Copy *copies, int count, LLVMValueRef when, bool is_full) {
-    for (int i = 0; i < count; i++)
-        copy_chunks(s, &copies[i].slice, copies[i].slot, when, is_full);
+/* By one test of whether the slice lies inside of its tensor as a whole. */
+static void copy_by_branch(Simt *s, const SimtSlice *slice, LLVMValueRef slot) {
+    Emitter *e = s->e;
+    LLVMBasicBlockRef blocks[2] = {block_append(e, "edge"), block_append(e, "whole")}, after = block_append(e, "copied");
+    LLVMBuildCondBr(e->builder, slice->full, blocks[1], blocks[0]);
+    for (int is_full = 0; is_full < 2; is_full++) {
+        LLVMPositionBuilderAtEnd(e->builder, blocks[is_full]);
+        copy_chunks(s, slice, slot, NULL, is_full);
+        LLVMBuildBr(e->builder, after);
+    }
+    LLVMPositionBuilderAtEnd(e->builder, after);
 }
 
-/* Neighbouring copies of one condition together. Most slices lie inside of their tensors. Where a CTA has the multiprocessor for itself these are
- * copied without a branch, by guarded instructions, which find their way among those of a product; where there are two, one multiplies while the
- * other copies. */
-void simt_copy(Simt *s, const IrOp *op) {
-    enum { MOST_COPIES = 16 };
-    Emitter *e = s->e;
-    const IrValue *condition = op->operands.items[op->operands.count - 1];
-    if (op->prev && op->prev->kind == OP_ASYNC_COPY && op->prev->operands.items[op->prev->operands.count - 1] == condition)
-        return;
-    Copy copies[MOST_COPIES];
-    int count = 0;
-    bool is_alone = layout_ctas(s->kernel->registers, s->threads) < 2;
-    LLVMValueRef happens = simt_scalar(s, condition), full = NULL;
-    SimtBranch turn = simt_branch_begin(s, is_alone ? NULL : happens);
-    for (; op && op->kind == OP_ASYNC_COPY && op->operands.items[op->operands.count - 1] == condition && count < MOST_COPIES; op = op->next) {
-        const IrValue *slot = op->operands.items[op->operands.count - 2];
-        const Type *tile = type_shaped(e->context->types, TYPE_TILE, slot->type->scalar, slot->type->rank, slot->type->dims);
-        copies[count] = (Copy){simt_slice(s, op, tile), simt_staged(s, slot)};
-        full = simt_and(s, full, copies[count++].slice.full);
+static SimtSlice find_slice(Simt *s, const IrOp *op) {
+    const Type *slot = op->operands.items[op->operands.count - 2]->type;
+    return simt_slice(s, op, type_shaped(s->e->context->types, TYPE_TILE, slot->scalar, slot->rank, slot->dims));
+}
+
+static LLVMValueRef slot_of(const Simt *s, const IrOp *op) {
+    return simt_staged(s, op->operands.items[op->operands.count - 2]);
+}
+
+static LLVMValueRef condition_of(const Simt *s, const IrOp *op) {
+    return simt_scalar(s, op->operands.items[op->operands.count - 1]);
+}
+
+static bool is_copy_beside(const IrOp *op, const IrOp *other) {
+    return other && other->kind == OP_ASYNC_COPY && other->operands.items[other->operands.count - 1] == op->operands.items[op->operands.count - 1];
+}
+
+/* All copies of a turn, those at edges after the others: what is inside goes without a branch, by guarded instructions. */
+static void copy_guarded(Simt *s, const IrOp *first) {
+    LLVMBuilderRef builder = s->e->builder;
+    VEC(SimtSlice) slices = {0};
+    LLVMValueRef happens = condition_of(s, first), full = NULL;
+    for (const IrOp *op = first; op == first || is_copy_beside(first, op); op = op->next) {
+        SimtSlice slice = find_slice(s, op);
+        full = simt_and(s, full, slice.full);
+        vec_push(s->e->context->arena, &slices, slice);
     }
-    LLVMValueRef edge = LLVMBuildNot(e->builder, full, "");
-    if (is_alone) {
-        copy_all(s, copies, count, LLVMBuildAnd(e->builder, happens, full, ""), true);
-        edge = LLVMBuildAnd(e->builder, happens, edge, "");
-    } else {
-        SimtBranch inside = simt_branch_begin(s, full);
-        copy_all(s, copies, count, NULL, true);
-        simt_branch_end(s, &inside, NULL);
-    }
-    SimtBranch branch = simt_branch_begin(s, edge);
-    copy_all(s, copies, count, NULL, false);
+    LLVMValueRef inside = LLVMBuildAnd(builder, happens, full, "");
+    for (int i = 0; i < slices.count; i++)
+        copy_chunks(s, &slices.items[i], slot_of(s, slices.items[i].op), inside, true);
+    SimtBranch branch = simt_branch_begin(s, LLVMBuildAnd(builder, happens, LLVMBuildNot(builder, full, ""), ""));
+    for (int i = 0; i < slices.count; i++)
+        copy_chunks(s, &slices.items[i], slot_of(s, slices.items[i].op), NULL, false);
     simt_branch_end(s, &branch, NULL);
-    simt_branch_end(s, &turn, NULL);
+}
+
+static bool has_mma(const IrBlock *block) {
+    bool found = false;
+    for (const IrOp *op = block->first; !found && op; op = op->next) {
+        found = op->kind == OP_MMA || op->kind == OP_MMA_T;
+        for (int r = 0; !found && r < op->regions.count; r++)
+            found = has_mma(op->regions.items[r]);
+    }
+    return found;
+}
+
+/* Where a CTA has the multiprocessor for itself, guarded instructions find their way among the matrix instructions of a product; where there are two
+ * CTAs, one multiplies while the other copies, and the shorter code is better. */
+static bool is_guarded(const Simt *s) {
+    return layout_ctas(s->kernel->registers, s->threads) < 2 && has_mma(s->kernel->body);
+}
+
+void simt_copy(Simt *s, const IrOp *op) {
+    if (is_guarded(s)) {
+        if (!is_copy_beside(op, op->prev))
+            copy_guarded(s, op);
+        return;
+    }
+    SimtBranch branch = simt_branch_begin(s, condition_of(s, op));
+    SimtSlice slice = find_slice(s, op);
+    copy_by_branch(s, &slice, slot_of(s, op));
+    simt_branch_end(s, &branch, NULL);
 }
