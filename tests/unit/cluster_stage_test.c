@@ -539,7 +539,7 @@ static void spoil_dims(Unit *unit) {
             const char *name = leaf_dim(type->dims[k]);
             for (int i = 0; name && i < 5; i++)
                 if (table->axes[k].kind != PHB_AXIS_WHOLE && strcmp(name, dim_names[i]) == 0)
-                    unit->machine.dims[i] = 12345;
+                    unit->machine.dims[i] = 1;
         }
     }
 }

@@ -174,6 +174,12 @@ static const SplitCase split_cases[] = {
                "    do %7: i64, %8: f32 {\n        %9 = sub %8, %5 : f32\n        yield %9\n    }\n    %10 = broadcast %6 : tile<f32>[B]\n"
                "    store %c[%2 :+ B] = %10\n",
         NULL, "a value depends on 'ctx.block.x' other than by a sum with 'origin'"},
+    /* the bound of a loop of the leaf is the whole axis, also where its dim names one that is split */
+    {VECTORS "    param z: tensor<f32>[N]\n",
+        OFFSET "    %3 = const 0 : i64\n    %4 = dim N : i64\n    %5 = const 1 : i64\n    %6 = const 0.0 : f32\n    %7 = for %3, %4, %5, %6 : f32\n"
+               "    do %8: i64, %9: f32 {\n        %10 = load %z[%8] : f32\n        %11 = add %9, %10 : f32\n        yield %11\n    }\n"
+               "    %12 = broadcast %7 : tile<f32>[B]\n    store %c[%2 :+ B] = %12\n",
+        "    read z: f32[0 :+ N]\n", NULL},
     /* positions in a tile: compared with the edge, each by its own; one place's position is not another's */
     {VECTORS "    param p: tensor<bool>[N]\n",
         OFFSET
