@@ -317,8 +317,19 @@ LLVMValueRef emit_element_op(Emitter *e, OpKind kind, PhbDType dtype, const LLVM
     return emit_int_op(e, kind, dtype_is_int(dtype) && dtype_is_signed(dtype), operands[0], operands[1]);
 }
 
+/* The same 16 bits, of which LLVM knows no origin; for NVPTX. */
+static LLVMValueRef opaque_half(Emitter *e, LLVMValueRef bits) {
+    static const char text[] = "mov.b16 $0, $1;", constraints[] = "=h,h";
+    LLVMTypeRef type = LLVMFunctionType(e->i16, &e->i16, 1, false);
+    LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints), false, false, LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(e->builder, type, code, &bits, 1, "");
+}
+
 static LLVMValueRef emit_bitcast(Emitter *e, PhbDType from, PhbDType to, LLVMValueRef value) {
     LLVMValueRef stored = LLVMBuildBitCast(e->builder, value_to_memory(e, from, value), memory_type(e, to), "");
+    bool halves = (from == PHB_BF16 && to == PHB_F16) || (from == PHB_F16 && to == PHB_BF16);
+    if (halves && e->level->has_bf16) /* LLVM 19 selects nothing for one as the other, which it would make of this */
+        stored = opaque_half(e, stored);
     return value_from_memory(e, to, stored);
 }
 

@@ -36,7 +36,7 @@ typedef struct PodServer {
     void *context, *control;
     Guard *guard; /* NULL: keys are not in use */
     void *watch;  /* of control's handshakes */
-    int broken;   /* of them, in a row */
+    int begun, broken; /* of them, in a row */
     TilePlane *tiles;
     zmq_pollitem_t *polled;
     int polled_capacity;
@@ -328,12 +328,13 @@ static void end_refused(PodServer *server, const char *why) {
 
 /* A handshake that fails is nothing that a socket tells of: it would try for ever. */
 static void take_handshakes(PodServer *server) {
-    enum { MOST_BROKEN = 3 }; /* the scheduler may end in the middle of one */
+    enum { MOST = 3 }; /* the scheduler may end in the middle of one */
     for (Handshake became; !server->over && (became = handshake_next(server->watch)) != HANDSHAKE_NONE;) {
-        server->broken = became == HANDSHAKE_BROKEN ? server->broken + 1 : 0;
+        server->begun = became == HANDSHAKE_DONE ? 0 : server->begun + (became == HANDSHAKE_BEGUN);
+        server->broken = became == HANDSHAKE_DONE ? 0 : server->broken + (became == HANDSHAKE_BROKEN);
         if (became == HANDSHAKE_REFUSED)
             end_refused(server, "the scheduler does not know this pod's key: it must be in the file that its --peers names");
-        else if (server->broken == MOST_BROKEN)
+        else if (server->broken == MOST || server->begun > MOST)
             end_refused(server, server->options->keys ? "there is no scheduler with the key that --peers gives to '" SCHED_NAME "'"
                                                       : "there is no scheduler that talks without keys; --key and --peers give this pod some");
     }

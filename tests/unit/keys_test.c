@@ -148,7 +148,14 @@ static Handshake try(void *context, const char *endpoint, const Keys *keys, cons
         ck_assert(curve_connect(socket, keys, server_key, &error));
     ck_assert(socket_connect(socket, endpoint, &error));
     zmq_pollitem_t item = {.socket = watch, .events = ZMQ_POLLIN};
-    Handshake became = zmq_poll(&item, 1, 4000) > 0 ? handshake_next(watch) : HANDSHAKE_NONE;
+    Handshake became = HANDSHAKE_NONE;
+    for (int begun = 0; zmq_poll(&item, 1, 4000) > 0;) {
+        became = handshake_next(watch);
+        if (became == HANDSHAKE_BEGUN && ++begun > 1)
+            became = HANDSHAKE_BROKEN; /* the other side closed, and nothing was told of it */
+        if (became != HANDSHAKE_BEGUN)
+            break;
+    }
     handshake_unwatch(socket, watch);
     socket_close(socket);
     return became;
