@@ -7,7 +7,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0 images=0
 has_ptxas=$(command -v ptxas || true)
-MOST_SPILLED=160
+MOST_SPILLED=168
 
 # assemble FILE: its images one by one, each for its own target.
 assemble() {
