@@ -75,13 +75,14 @@ const char *reader_take_name(Reader *r, const char *expected) {
 }
 
 uint64_t reader_take_number(Reader *r, uint64_t limit) {
-    uint64_t value = 0;
-    if (r->token.kind != IR_TOKEN_INT)
+    bool is_int = r->token.kind == IR_TOKEN_INT;
+    uint64_t value = is_int ? r->token.value : 0;
+    if (!is_int)
         reader_fail_expected(r, "an integer");
-    else if ((value = r->token.value) > limit)
+    else if (value > limit)
         reader_fail(r, r->token.span, "the number is greater than %" PRIu64, limit);
     reader_advance(r);
-    return value;
+    return value < limit ? value : limit;
 }
 
 const char *reader_take_string(Reader *r) {

@@ -27,7 +27,7 @@ void reader_expect(Reader *r, const char *text);
 void reader_expect_newline(Reader *r);
 const char *reader_take_name(Reader *r, const char *expected);
 const char *reader_take_string(Reader *r);
-uint64_t reader_take_number(Reader *r, uint64_t limit);
+uint64_t reader_take_number(Reader *r, uint64_t limit); /* never more than the limit, which is an error */
 Span reader_take_span(Reader *r);
 const Dim *reader_dim(Reader *r, int at_least); /* operators of that precedence and tighter */
 const Type *reader_type(Reader *r);
