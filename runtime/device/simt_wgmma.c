@@ -48,6 +48,7 @@ struct SimtGroup {
     Meeting meeting;
     Product *products;
     uint32_t count, capacity;
+    float *fresh; /* sums of the product that is being issued */
     uint32_t registers[GROUP_THREADS][MOST_SUMS]; /* that the threads bring to an instruction */
 };
 
@@ -196,8 +197,9 @@ static void issue(CtaThread *thread, const Product *what) {
     SimtGroup *group = group_of(thread);
     Product *product = next_product(group);
     *product = *what;
-    product->sums = new_zeroed(GROUP_THREADS * MOST_SUMS, sizeof *product->sums);
+    product->sums = group->fresh = new_zeroed(GROUP_THREADS * MOST_SUMS, sizeof *product->sums);
     take_sums(thread, group, product);
+    group->fresh = NULL;
     group->count++; /* from here on its tokens are known */
     touch_factors(leader_of(thread), product, ACCESS_PRODUCT);
 }
@@ -290,6 +292,8 @@ void simt_groups_begin(SimtMemory *memory) {
         for (uint32_t p = 0; p < group->count; p++)
             if (!group->products[p].continued)
                 free(group->products[p].sums);
+        free(group->fresh);
+        group->fresh = NULL;
         group->count = 0;
         group->meeting.arrived = 0;
     }

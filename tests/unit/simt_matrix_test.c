@@ -348,6 +348,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("simt_matrix");
     TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 300);
     tcase_add_loop_test(all, products_are_right, 0, 60);
     tcase_add_test(all, accumulators_truncate);
     tcase_add_loop_test(all, matrices_are_dealt_to_lanes, 0, 12);
