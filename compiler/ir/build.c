@@ -112,6 +112,17 @@ void ir_copy_attributes(IrOp *to, const IrOp *from) {
     to->shared_bytes = from->shared_bytes;
 }
 
+int ir_count_uses(const IrBlock *block, const IrValue *value) {
+    int count = 0;
+    for (const IrOp *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->operands.count; i++)
+            count += op->operands.items[i] == value;
+        for (int r = 0; r < op->regions.count; r++)
+            count += ir_count_uses(op->regions.items[r], value);
+    }
+    return count;
+}
+
 void ir_mark_stored(const IrOp *op, bool *stored) {
     if ((op_info[op->kind].traits & TRAIT_WRITES) && ir_is_param(op->operands.items[0]))
         stored[op->operands.items[0]->index] = true;

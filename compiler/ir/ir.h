@@ -112,6 +112,7 @@ const char *ir_region_word(OpKind kind, int region); /* how a region is announce
 int ir_first_carried(const IrOp *op);
 bool ir_is_param(const IrValue *value); /* an argument of the kernel */
 bool ir_is_inside(const IrValue *value, const IrOp *op); /* defined in one of the op's regions */
+int ir_count_uses(const IrBlock *block, const IrValue *value); /* as an operand, in nested regions too */
 IrOp *ir_ancestor_in(const IrBlock *block, IrOp *op);       /* the op in `block` that `op` is, or is somewhere inside of */
 /* Sets stored[i] for each parameter i that the op, or one in its regions, stores to. */
 void ir_mark_stored(const IrOp *op, bool *stored);

@@ -16,7 +16,6 @@ enum {
     RUNNING_TURNS = 2, /* whose slots are not free: this one's and the last one's */
     MOST_DOTS = 4,
     MOST_COPIES = 2 * MOST_DOTS,
-    CLONE_DEPTH = 32,
     WARPGROUP = 128,
     GROUP_ROWS = 64,
     ACCUMULATORS = 128, /* registers a thread */
@@ -25,44 +24,17 @@ enum {
 };
 
 typedef struct Bulk {
-    Context *context;
+    Ahead ahead;
     IrKernel *kernel;
-    IrOp *loop;
-    IrBlock *body;
     IrOp *dots[MOST_DOTS], *loads[MOST_COPIES];
     IrValue *rings[MOST_COPIES], *mbarriers;
     int dot_count, load_count, slots;
-    IrOp *at;      /* new ops go before it */
-    IrValue *turn; /* the index that clones have instead of the loop's */
 } Bulk;
 
 /* ---- which products ---- */
 
 static bool is_product(const IrOp *op) {
     return op->kind == OP_DOT || op->kind == OP_DOT_T;
-}
-
-static int count_uses(const IrBlock *block, const IrValue *value) {
-    int count = 0;
-    for (const IrOp *op = block->first; op; op = op->next) {
-        for (int i = 0; i < op->operands.count; i++)
-            count += op->operands.items[i] == value;
-        for (int r = 0; r < op->regions.count; r++)
-            count += count_uses(op->regions.items[r], value);
-    }
-    return count;
-}
-
-/* From the index and what is outside, by pure scalar ops in the loop's own block. */
-static bool follows_index(const Bulk *b, const IrValue *value, int depth) {
-    if (value == b->body->args.items[0] || !ir_is_inside(value, b->loop))
-        return true;
-    if (!value->def || value->def->parent != b->body || !(op_info[value->def->kind].traits & TRAIT_PURE) || depth == CLONE_DEPTH)
-        return false;
-    for (int i = 0; i < value->def->operands.count; i++)
-        if (value->def->operands.items[i]->type->kind == TYPE_TILE || !follows_index(b, value->def->operands.items[i], depth + 1))
-            return false;
-    return true;
 }
 
 static bool is_power(int64_t n) {
@@ -72,14 +44,14 @@ static bool is_power(int64_t n) {
 static bool is_factor(const Bulk *b, const IrValue *tile, const bool *stored) {
     const IrOp *load = tile->def;
     int axes[2];
-    if (!load || load->kind != OP_LOAD || load->parent != b->body || tile->type->rank != 2 || !ir_is_param(load->operands.items[0]))
+    if (!load || load->kind != OP_LOAD || load->parent != b->ahead.body || tile->type->rank != 2 || !ir_is_param(load->operands.items[0]))
         return false;
     int last = load->operands.items[0]->type->rank - 1;
     slice_axes(load, axes);
     if (axes[1] != last || stored[load->operands.items[0]->index] || tile_rows(tile->type) > MOST_BOX)
         return false;
     for (int i = 0; i <= last; i++)
-        if (!follows_index(b, load->operands.items[1 + i], 0))
+        if (!ahead_follows(&b->ahead, load->operands.items[1 + i]))
             return false;
     return true;
 }
@@ -95,8 +67,8 @@ static bool has_shape(const IrOp *dot) {
 /* The loop carries the product's accumulator, and nobody else sees it before the end. */
 static bool is_carried(const Bulk *b, const IrOp *dot) {
     const IrValue *acc = dot->operands.items[2], *next = dot->results.items[0];
-    return !acc->def && acc->block == b->body && acc->index > 0 && b->body->last->operands.items[acc->index - 1] == next &&
-           count_uses(b->body, acc) == 1 && count_uses(b->body, next) == 1;
+    return !acc->def && acc->block == b->ahead.body && acc->index > 0 && b->ahead.body->last->operands.items[acc->index - 1] == next &&
+           ir_count_uses(b->ahead.body, acc) == 1 && ir_count_uses(b->ahead.body, next) == 1;
 }
 
 static void add_load(Bulk *b, IrOp *load) {
@@ -112,7 +84,7 @@ static bool is_all_used(const Bulk *b, const IrOp *load) {
     for (int d = 0; d < b->dot_count; d++)
         for (int i = 0; i < 2; i++)
             uses += b->dots[d]->operands.items[i] == load->results.items[0];
-    return uses == count_uses(b->body, load->results.items[0]);
+    return uses == ir_count_uses(b->ahead.body, load->results.items[0]);
 }
 
 /* Why the product cannot go by bulk copies, whatever else its loop does; NULL: it can. */
@@ -130,10 +102,10 @@ static const char *find_refusal(const Bulk *b, const IrOp *dot, const bool *stor
 }
 
 static bool find_products(Bulk *b, const bool *stored) {
-    const IrOp *step = b->loop->operands.items[2]->def;
+    const IrOp *step = b->ahead.loop->operands.items[2]->def;
     if (!step || step->kind != OP_CONST || (int64_t)step->bits <= 0)
         return false;
-    for (IrOp *op = b->body->first; op; op = op->next) {
+    for (IrOp *op = b->ahead.body->first; op; op = op->next) {
         if (!is_product(op))
             continue;
         if (b->dot_count == MOST_DOTS || find_refusal(b, op, stored))
@@ -196,11 +168,11 @@ static bool choose_slots(Bulk *b, const LayoutLimits *limits) {
 }
 
 static bool match_loop(Bulk *b, const LayoutLimits *limits, const bool *stored) {
-    return b->loop->kind == OP_FOR && find_products(b, stored) && choose_slots(b, limits);
+    return b->ahead.loop->kind == OP_FOR && find_products(b, stored) && choose_slots(b, limits);
 }
 
 static Bulk bulk_of(Context *context, IrKernel *kernel, IrOp *loop) {
-    return (Bulk){.context = context, .kernel = kernel, .loop = loop, .body = loop->regions.items[0], .at = loop};
+    return (Bulk){.ahead = {context, loop, loop->regions.items[0], loop, NULL}, .kernel = kernel};
 }
 
 static void mark_block(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, IrBlock *block, int64_t *threads) {
@@ -265,78 +237,39 @@ int layout_bulk_mark(Context *context, IrKernel *kernel, const LayoutLimits *lim
 
 /* ---- making ops ---- */
 
-static IrOp *make(Bulk *b, OpKind kind, IrValue *const *operands, int count, const Type *type) {
-    IrBlock nowhere = {0};
-    IrOp *op = ir_append(b->context, &nowhere, kind, b->loop->span, operands, count, &type, type ? 1 : 0);
-    op->parent = NULL;
-    op->prev = op->next = NULL;
-    ir_insert_before(b->at, op);
-    return op;
-}
-
-static IrValue *make_value(Bulk *b, OpKind kind, const Type *type, IrValue *x, IrValue *y) {
-    IrValue *operands[2] = {x, y};
-    return make(b, kind, operands, !x ? 0 : !y ? 1 : 2, type)->results.items[0];
-}
-
 static const Type *type_i64(const Bulk *b) {
-    return type_scalar(b->context->types, PHB_I64);
+    return type_scalar(b->ahead.context->types, PHB_I64);
 }
 
 static const Type *type_bool(const Bulk *b) {
-    return type_scalar(b->context->types, PHB_BOOL);
-}
-
-static IrValue *make_int(Bulk *b, int64_t number) {
-    IrValue *value = make_value(b, OP_CONST, type_i64(b), NULL, NULL);
-    value->def->bits = (uint64_t)number;
-    return value;
-}
-
-static IrValue *make_select(Bulk *b, IrValue *condition, IrValue *x, IrValue *y) {
-    IrValue *operands[3] = {condition, x, y};
-    return make(b, OP_SELECT, operands, 3, x->type)->results.items[0];
-}
-
-/* The value as it is in the turn of index b->turn. */
-static IrValue *clone(Bulk *b, IrValue *value) {
-    if (value == b->body->args.items[0])
-        return b->turn;
-    if (!ir_is_inside(value, b->loop))
-        return value;
-    VEC(IrValue *) operands = {0};
-    for (int i = 0; i < value->def->operands.count; i++)
-        vec_push(b->context->arena, &operands, clone(b, value->def->operands.items[i]));
-    IrOp *op = make(b, value->def->kind, operands.items, operands.count, value->type);
-    ir_copy_attributes(op, value->def);
-    return op->results.items[0];
+    return type_scalar(b->ahead.context->types, PHB_BOOL);
 }
 
 static const Type *slot_type(const Bulk *b, int load) {
     const Type *tile = b->loads[load]->results.items[0]->type;
-    return type_shaped(b->context->types, TYPE_SHARED, tile->scalar, 2, tile->dims);
+    return type_shaped(b->ahead.context->types, TYPE_SHARED, tile->scalar, 2, tile->dims);
 }
 
 static IrValue *make_slot(Bulk *b, int load, IrValue *number) {
-    return make_value(b, OP_SLOT, slot_type(b, load), b->rings[load], number);
+    return ahead_value(&b->ahead, OP_SLOT, slot_type(b, load), b->rings[load], number);
 }
 
-/* Copies all slices of turn b->turn to the slots `number`, if that turn is there. */
+/* Copies all slices of turn b->ahead.turn to the slots `number`, if that turn is there. */
 static void copy_turn(Bulk *b, IrValue *number) {
-    IrValue *is_there = make_value(b, OP_LT, type_bool(b), b->turn, b->loop->operands.items[1]);
+    IrValue *is_there = ahead_value(&b->ahead, OP_LT, type_bool(b), b->ahead.turn, b->ahead.loop->operands.items[1]);
     IrValue *expected[3] = {b->mbarriers, number, is_there};
-    make(b, OP_MBARRIER_EXPECT, expected, 3, NULL)->dim = dim_int(b->context->dims, turn_bytes(b, false));
+    ahead_op(&b->ahead, OP_MBARRIER_EXPECT, expected, 3, NULL)->dim = dim_int(b->ahead.context->dims, turn_bytes(b, false));
     for (int i = 0; i < b->load_count; i++) {
         IrValue *operands[PHB_MAX_RANK + 5];
         int rank = b->loads[i]->operands.items[0]->type->rank;
         operands[0] = b->loads[i]->operands.items[0];
         for (int axis = 0; axis < rank; axis++)
-            operands[1 + axis] = clone(b, b->loads[i]->operands.items[1 + axis]);
+            operands[1 + axis] = ahead_clone(&b->ahead, b->loads[i]->operands.items[1 + axis]);
         operands[1 + rank] = make_slot(b, i, number);
         operands[2 + rank] = b->mbarriers;
         operands[3 + rank] = number;
         operands[4 + rank] = is_there;
-        ir_copy_attributes(make(b, OP_BULK_COPY, operands, rank + 5, NULL), b->loads[i]);
+        ir_copy_attributes(ahead_op(&b->ahead, OP_BULK_COPY, operands, rank + 5, NULL), b->loads[i]);
     }
 }
 
@@ -345,59 +278,59 @@ static void copy_turn(Bulk *b, IrValue *number) {
 static void make_rings(Bulk *b) {
     for (int i = 0; i < b->load_count; i++) {
         const Type *slot = slot_type(b, i);
-        const Dim *dims[3] = {dim_int(b->context->dims, b->slots), slot->dims[0], slot->dims[1]};
-        b->rings[i] = make_value(b, OP_BULK_RING, type_shaped(b->context->types, TYPE_SHARED, slot->scalar, 3, dims), NULL, NULL);
+        const Dim *dims[3] = {dim_int(b->ahead.context->dims, b->slots), slot->dims[0], slot->dims[1]};
+        b->rings[i] = ahead_value(&b->ahead, OP_BULK_RING, type_shaped(b->ahead.context->types, TYPE_SHARED, slot->scalar, 3, dims), NULL, NULL);
     }
-    const Dim *slots = dim_int(b->context->dims, b->slots);
-    b->mbarriers = make_value(b, OP_MBARRIERS, type_shaped(b->context->types, TYPE_SHARED, PHB_I64, 1, &slots), NULL, NULL);
+    const Dim *slots = dim_int(b->ahead.context->dims, b->slots);
+    b->mbarriers = ahead_value(&b->ahead, OP_MBARRIERS, type_shaped(b->ahead.context->types, TYPE_SHARED, PHB_I64, 1, &slots), NULL, NULL);
 }
 
 static int64_t step_of(const Bulk *b) {
-    return (int64_t)b->loop->operands.items[2]->def->bits;
+    return (int64_t)b->ahead.loop->operands.items[2]->def->bits;
 }
 
 /* The first turns, before the loop. */
 static void begin_copies(Bulk *b) {
     for (int turn = 0; turn < b->slots - RUNNING_TURNS; turn++) {
-        b->turn = make_value(b, OP_ADD, type_i64(b), b->loop->operands.items[0], make_int(b, turn * step_of(b)));
-        copy_turn(b, make_int(b, turn));
+        b->ahead.turn = ahead_value(&b->ahead, OP_ADD, type_i64(b), b->ahead.loop->operands.items[0], ahead_int(&b->ahead, turn * step_of(b)));
+        copy_turn(b, ahead_int(&b->ahead, turn));
     }
 }
 
 static IrValue *carry(Bulk *b, IrValue *first) {
-    Arena *arena = b->context->arena;
+    Arena *arena = b->ahead.context->arena;
     IrValue *result = NEW(arena, IrValue);
-    *result = (IrValue){.type = first->type, .def = b->loop, .index = b->loop->results.count};
-    vec_push(arena, &b->loop->operands, first);
-    vec_push(arena, &b->loop->results, result);
-    return ir_block_arg(b->context, b->body, first->type, NULL);
+    *result = (IrValue){.type = first->type, .def = b->ahead.loop, .index = b->ahead.loop->results.count};
+    vec_push(arena, &b->ahead.loop->operands, first);
+    vec_push(arena, &b->ahead.loop->results, result);
+    return ir_block_arg(b->ahead.context, b->ahead.body, first->type, NULL);
 }
 
 static IrValue *make_wait(Bulk *b, IrValue *tile, int left) {
-    IrOp *wait = make(b, OP_WGMMA_WAIT, &tile, 1, tile->type);
-    wait->dim = dim_int(b->context->dims, left);
+    IrOp *wait = ahead_op(&b->ahead, OP_WGMMA_WAIT, &tile, 1, tile->type);
+    wait->dim = dim_int(b->ahead.context->dims, left);
     return wait->results.items[0];
 }
 
 /* Puts the loop into a branch that is taken where it has turns, so that what is waited for behind it and what never ran meet in the branch's results.
  * Returns what ends the taken branch. */
 static IrOp *guard_loop(Bulk *b) {
-    Arena *arena = b->context->arena;
-    b->at = b->loop;
-    IrValue *has_turns = make_value(b, OP_LT, type_bool(b), b->loop->operands.items[0], b->loop->operands.items[1]);
-    IrOp *branch = make(b, OP_IF, &has_turns, 1, NULL), *ends[2];
-    for (int i = 0; i < b->loop->results.count; i++) {
+    Arena *arena = b->ahead.context->arena;
+    b->ahead.at = b->ahead.loop;
+    IrValue *has_turns = ahead_value(&b->ahead, OP_LT, type_bool(b), b->ahead.loop->operands.items[0], b->ahead.loop->operands.items[1]);
+    IrOp *branch = ahead_op(&b->ahead, OP_IF, &has_turns, 1, NULL), *ends[2];
+    for (int i = 0; i < b->ahead.loop->results.count; i++) {
         IrValue *result = NEW(arena, IrValue);
-        *result = (IrValue){.type = b->loop->results.items[i]->type, .def = branch, .index = i};
+        *result = (IrValue){.type = b->ahead.loop->results.items[i]->type, .def = branch, .index = i};
         vec_push(arena, &branch->results, result);
-        ir_replace_uses(b->kernel, b->loop->results.items[i], result);
+        ir_replace_uses(b->kernel, b->ahead.loop->results.items[i], result);
     }
     for (int r = 0; r < 2; r++) {
-        IrValue **yielded = r == 0 ? b->loop->results.items : b->loop->operands.items + ir_first_carried(b->loop);
-        ends[r] = ir_append(b->context, ir_region_new(b->context, branch), OP_YIELD, b->loop->span, yielded, b->loop->results.count, NULL, 0);
+        IrValue **yielded = r == 0 ? b->ahead.loop->results.items : b->ahead.loop->operands.items + ir_first_carried(b->ahead.loop);
+        ends[r] = ir_append(b->ahead.context, ir_region_new(b->ahead.context, branch), OP_YIELD, b->ahead.loop->span, yielded, b->ahead.loop->results.count, NULL, 0);
     }
-    ir_remove(b->loop);
-    ir_insert_before(ends[0], b->loop);
+    ir_remove(b->ahead.loop);
+    ir_insert_before(ends[0], b->ahead.loop);
     return ends[0];
 }
 
@@ -406,43 +339,43 @@ static void wait_for_products(Bulk *b) {
     IrOp *end = guard_loop(b);
     for (int i = 0; i < b->dot_count; i++) {
         int carried = b->dots[i]->operands.items[2]->index - 1;
-        b->at = b->body->last;
-        b->body->last->operands.items[carried] = make_wait(b, b->dots[i]->results.items[0], b->dot_count);
-        b->at = end;
-        end->operands.items[carried] = make_wait(b, b->loop->results.items[carried], 0);
+        b->ahead.at = b->ahead.body->last;
+        b->ahead.body->last->operands.items[carried] = make_wait(b, b->dots[i]->results.items[0], b->dot_count);
+        b->ahead.at = end;
+        end->operands.items[carried] = make_wait(b, b->ahead.loop->results.items[carried], 0);
     }
 }
 
 static void turn_over(Bulk *b) {
     const Type *i64 = type_i64(b);
-    b->at = b->loop;
-    IrValue *number = carry(b, make_int(b, 0)), *parity = carry(b, make_int(b, 0));
-    b->at = b->body->first;
+    b->ahead.at = b->ahead.loop;
+    IrValue *number = carry(b, ahead_int(&b->ahead, 0)), *parity = carry(b, ahead_int(&b->ahead, 0));
+    b->ahead.at = b->ahead.body->first;
     IrValue *wait[3] = {b->mbarriers, number, parity};
-    make(b, OP_MBARRIER_WAIT, wait, 3, NULL);
-    make(b, OP_BARRIER, NULL, 0, NULL);
+    ahead_op(&b->ahead, OP_MBARRIER_WAIT, wait, 3, NULL);
+    ahead_op(&b->ahead, OP_BARRIER, NULL, 0, NULL);
     int ahead = b->slots - RUNNING_TURNS;
-    IrValue *slots = make_int(b, b->slots), *next = make_value(b, OP_ADD, i64, number, make_int(b, 1));
-    IrValue *filled = make_value(b, OP_ADD, i64, number, make_int(b, ahead));
-    filled = make_select(b, make_value(b, OP_LT, type_bool(b), filled, slots), filled, make_value(b, OP_SUB, i64, filled, slots));
+    IrValue *slots = ahead_int(&b->ahead, b->slots), *next = ahead_value(&b->ahead, OP_ADD, i64, number, ahead_int(&b->ahead, 1));
+    IrValue *filled = ahead_value(&b->ahead, OP_ADD, i64, number, ahead_int(&b->ahead, ahead));
+    filled = ahead_select(&b->ahead, ahead_value(&b->ahead, OP_LT, type_bool(b), filled, slots), filled, ahead_value(&b->ahead, OP_SUB, i64, filled, slots));
     for (int d = 0; d < b->dot_count; d++)
         for (int i = 0; i < 2; i++)
             for (int load = 0; load < b->load_count; load++)
                 if (b->dots[d]->operands.items[i] == b->loads[load]->results.items[0])
                     b->dots[d]->operands.items[i] = make_slot(b, load, number);
-    b->at = b->dots[b->dot_count - 1]->next;
-    b->turn = make_value(b, OP_ADD, i64, b->body->args.items[0], make_int(b, ahead * step_of(b)));
+    b->ahead.at = b->dots[b->dot_count - 1]->next;
+    b->ahead.turn = ahead_value(&b->ahead, OP_ADD, i64, b->ahead.body->args.items[0], ahead_int(&b->ahead, ahead * step_of(b)));
     copy_turn(b, filled);
-    IrValue *goes_on = make_value(b, OP_LT, type_bool(b), next, slots);
-    IrValue *other = make_value(b, OP_SUB, i64, make_int(b, 1), parity);
-    vec_push(b->context->arena, &b->body->last->operands, make_select(b, goes_on, next, make_int(b, 0)));
-    vec_push(b->context->arena, &b->body->last->operands, make_select(b, goes_on, parity, other));
+    IrValue *goes_on = ahead_value(&b->ahead, OP_LT, type_bool(b), next, slots);
+    IrValue *other = ahead_value(&b->ahead, OP_SUB, i64, ahead_int(&b->ahead, 1), parity);
+    vec_push(b->ahead.context->arena, &b->ahead.body->last->operands, ahead_select(&b->ahead, goes_on, next, ahead_int(&b->ahead, 0)));
+    vec_push(b->ahead.context->arena, &b->ahead.body->last->operands, ahead_select(&b->ahead, goes_on, parity, other));
     for (int i = 0; i < b->load_count; i++)
         ir_remove(b->loads[i]);
 }
 
 static bool find_marked(Bulk *b) {
-    for (IrOp *op = b->body->first; op; op = op->next) {
+    for (IrOp *op = b->ahead.body->first; op; op = op->next) {
         if (op->kind != OP_WGMMA && op->kind != OP_WGMMA_T)
             continue;
         b->dots[b->dot_count++] = op;

@@ -53,6 +53,25 @@ void layout_round(Context *context, IrKernel *kernel); /* factors of f32 as @ten
 
 bool layout_assign(Context *context, IrKernel *kernel, bool tensor_cores, const char **why);
 
+/* ---- ahead.c: what bulk.c and pipeline.c share ---- */
+
+/* A loop in which slices of later turns are copied. */
+typedef struct Ahead {
+    Context *context;
+    IrOp *loop;
+    IrBlock *body; /* the loop's */
+    IrOp *at;      /* new ops go before it */
+    IrValue *turn; /* the index that clones have instead of the loop's */
+} Ahead;
+
+/* Whether the value follows, by pure scalar ops of the loop's own block, from the index and what is outside: then any turn's is known at any time. */
+bool ahead_follows(const Ahead *ahead, const IrValue *value);
+IrOp *ahead_op(Ahead *ahead, OpKind kind, IrValue *const *operands, int count, const Type *type); /* NULL: no result */
+IrValue *ahead_value(Ahead *ahead, OpKind kind, const Type *type, IrValue *x, IrValue *y);         /* of as many operands as there are */
+IrValue *ahead_int(Ahead *ahead, int64_t number);
+IrValue *ahead_select(Ahead *ahead, IrValue *condition, IrValue *x, IrValue *y);
+IrValue *ahead_clone(Ahead *ahead, IrValue *value); /* as it is in the turn of index `turn` */
+
 /* ---- bulk.c: contractions by bulk copies and matrix instructions of four warps ---- */
 
 /* Makes `wgmma`s of the products at the value level that can be done so; how many threads they want, 0 where there are none. */

@@ -68,17 +68,6 @@ static bool match_factor(const IrValue *value, int axis, const IrOp *loop, int64
     return true;
 }
 
-static int count_uses(const IrBlock *block, const IrValue *value) {
-    int count = 0;
-    for (const IrOp *op = block->first; op; op = op->next) {
-        for (int i = 0; i < op->operands.count; i++)
-            count += op->operands.items[i] == value;
-        for (int i = 0; i < op->regions.count; i++)
-            count += count_uses(op->regions.items[i], value);
-    }
-    return count;
-}
-
 /* Is carried value `index` of the loop a contraction's accumulator, which nobody sees before the end? */
 static bool match_carried(const IrOp *loop, int index, const bool *stored, Contracted *found) {
     const IrBlock *body = loop->regions.items[0];
@@ -86,7 +75,7 @@ static bool match_carried(const IrOp *loop, int index, const bool *stored, Contr
     const IrOp *dot = next->def, *step = loop->operands.items[2]->def;
     if (!dot || (dot->kind != OP_DOT && dot->kind != OP_DOT_T) || dot->parent != body || dot->operands.items[2] != acc)
         return false;
-    if (!step || step->kind != OP_CONST || (int64_t)step->bits <= 0 || count_uses(body, acc) != 1 || count_uses(body, next) != 1)
+    if (!step || step->kind != OP_CONST || (int64_t)step->bits <= 0 || ir_count_uses(body, acc) != 1 || ir_count_uses(body, next) != 1)
         return false;
     *found = (Contracted){loop, dot, dot->operands.items[0]->def, dot->operands.items[1]->def, (int64_t)step->bits};
     return match_factor(dot->operands.items[0], 1, loop, found->step, stored) &&
@@ -144,7 +133,7 @@ static void isolate(Context *context, IrKernel *kernel, const Contracted *found,
 }
 
 static bool is_used(const IrKernel *kernel, const IrValue *value) {
-    return count_uses(kernel->body, value) > 0;
+    return ir_count_uses(kernel->body, value) > 0;
 }
 
 static bool isolate_in(Context *context, IrKernel *kernel, IrBlock *block) {
