@@ -1,3 +1,4 @@
+#include "runtime/clock.h"
 #include "runtime/measure.h"
 #include "runtime/pod/pod.h"
 
@@ -6,7 +7,6 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define LEAF_SECONDS 0.2 /* how long a stage of a leaf runs at least */
 #define PIECE_BYTES ((size_t)1 << 20)
@@ -25,12 +25,6 @@ typedef struct Trial {
     bool failed;
     Error error;
 } Trial;
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* ---- a leaf's device and memory ---- */
 
@@ -188,12 +182,12 @@ static bool time_unit(Trial *trial, double *seconds) {
     const Problem *problem = trial->problem;
     *seconds = 0;
     for (int s = 0; s < problem->kernel->stage_count; s++) {
-        double begun = now(), best = 0;
-        for (int runs = 0; runs < 3 || (now() - begun < LEAF_SECONDS && runs < 1000); runs++) {
-            double start = now();
+        double begun = clock_seconds(), best = 0;
+        for (int runs = 0; runs < 3 || (clock_seconds() - begun < LEAF_SECONDS && runs < 1000); runs++) {
+            double start = clock_seconds();
             if (!run_stage(trial, s))
                 return false;
-            double took = now() - start;
+            double took = clock_seconds() - start;
             if (runs == 0 || took < best)
                 best = took;
         }

@@ -1,5 +1,6 @@
 /* How fast the job's files are read and written, and fresh memory is taken. */
 #define _GNU_SOURCE /* O_TMPFILE, fallocate */
+#include "runtime/clock.h"
 #include "runtime/thread.h"
 #include "runtime/tune.h"
 
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PROBE_BYTES ((size_t)48 << 20)  /* moved each way */
@@ -17,12 +17,6 @@
 #define PIECE ((size_t)1 << 20)
 #define SHORT_READS 2048
 #define MAX_THREADS 64
-
-double probe_now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* One of several threads, each of which moves the pieces number first, first + step, ... */
 typedef struct Mover {
@@ -55,7 +49,7 @@ static double probe_read(int fd, int threads, char *buffer, bool *cached) {
     int started = 0;
     size_t moved = 0;
     getrusage(RUSAGE_SELF, &before);
-    double begun = probe_now();
+    double begun = clock_seconds();
     for (; started < threads; started++) {
         movers[started] = (Mover){.fd = fd, .size = size, .buffer = buffer, .first = (size_t)started, .step = (size_t)threads};
         if (!thread_start(&movers[started].handle, "phb-probe", read_pieces, &movers[started], &ignored))
@@ -65,7 +59,7 @@ static double probe_read(int fd, int threads, char *buffer, bool *cached) {
         pthread_join(movers[t].handle, NULL);
         moved += movers[t].moved;
     }
-    double seconds = probe_now() - begun;
+    double seconds = clock_seconds() - begun;
     getrusage(RUSAGE_SELF, &after);
     *cached = (size_t)(after.ru_inblock - before.ru_inblock) * 512 < moved / 2;
     return moved > 0 ? (double)moved / seconds / started : 0;
@@ -74,17 +68,17 @@ static double probe_read(int fd, int threads, char *buffer, bool *cached) {
 /* Seconds that a short read takes. */
 static double probe_call(int fd, char *buffer) {
     off_t size = lseek(fd, 0, SEEK_END);
-    double begun = probe_now();
+    double begun = clock_seconds();
     for (int i = 0; i < SHORT_READS; i++)
         if (pread(fd, buffer + i * 64, 64, (off_t)i * 4096 % (size > 4096 ? size : 1)) < 0)
             return 0;
-    return (probe_now() - begun) / SHORT_READS;
+    return (clock_seconds() - begun) / SHORT_READS;
 }
 
 /* With the space taken as it is for outputs. */
 static double probe_write(int fd, const char *buffer) {
     size_t done = 0;
-    double begun = probe_now();
+    double begun = clock_seconds();
     while (done < PROBE_BYTES) {
         if (fallocate(fd, 0, (off_t)done, (off_t)PIECE) != 0 && errno != EOPNOTSUPP && errno != ENOSYS)
             break;
@@ -93,7 +87,7 @@ static double probe_write(int fd, const char *buffer) {
             break;
         done += (size_t)moved;
     }
-    return done > 0 ? (double)done / (probe_now() - begun) : 0;
+    return done > 0 ? (double)done / (clock_seconds() - begun) : 0;
 }
 
 static double probe_output(const TensorFile *file, const char *buffer) {
@@ -116,9 +110,9 @@ void probe_files(const Job *job, int threads, Model *model) {
     if (buffer == MAP_FAILED)
         return;
     madvise(buffer, PROBE_BUFFER, MADV_HUGEPAGE); /* as tiles have it */
-    double begun = probe_now();
+    double begun = clock_seconds();
     memset(buffer, 1, PROBE_BUFFER);
-    model->fresh_bw = (double)PROBE_BUFFER / (probe_now() - begun);
+    model->fresh_bw = (double)PROBE_BUFFER / (clock_seconds() - begun);
     for (int t = 0; t < job->kernel->tensor_count; t++) {
         const TensorFile *file = &job->tensors[t];
         if (file->old_fd >= 0 && read <= 0) {

@@ -1,17 +1,11 @@
+#include "runtime/clock.h"
 #include "runtime/progress.h"
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BAR_WIDTH 40
-
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* Seconds between showings: a bar moves smoothly, lines should not flood a log. */
 static double interval(ProgressMode mode) {
@@ -28,12 +22,12 @@ static double interval(ProgressMode mode) {
 void progress_begin(Progress *progress, ProgressMode mode, FILE *out, const char *what, int64_t total) {
     if (mode == PROGRESS_AUTO)
         mode = isatty(fileno(out)) ? PROGRESS_BAR : PROGRESS_LINES;
-    double now = seconds_now();
+    double now = clock_seconds();
     *progress = (Progress){.mode = mode, .out = out, .what = what, .total = total, .begun = now, .shown = now, .last = -1};
 }
 
 double progress_seconds(const Progress *progress) {
-    return seconds_now() - progress->begun;
+    return clock_seconds() - progress->begun;
 }
 
 /* "12 s left", or nothing while there is no telling. */
@@ -75,7 +69,7 @@ static void show(Progress *progress, int64_t done) {
 }
 
 void progress_update(Progress *progress, int64_t done) {
-    if (progress->mode != PROGRESS_NONE && done != progress->last && seconds_now() - progress->shown >= interval(progress->mode))
+    if (progress->mode != PROGRESS_NONE && done != progress->last && clock_seconds() - progress->shown >= interval(progress->mode))
         show(progress, done);
 }
 

@@ -1,20 +1,14 @@
+#include "runtime/clock.h"
 #include "runtime/trace.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { MAX_ROWS = 64 }; /* of a kind, of a pod */
 
 static const char *const kind_names[TRACE_KINDS] = {"load", "fetch", "copy", "compute", "store"};
-
-uint64_t trace_now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 void trace_add(TraceLog *log, const WireEvent *event) {
     if (log->count == log->capacity) {

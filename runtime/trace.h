@@ -13,7 +13,6 @@ typedef struct TraceLog {
     size_t count, capacity;
 } TraceLog;
 
-uint64_t trace_now(void); /* nanoseconds, of this host's clock */
 void trace_add(TraceLog *log, const WireEvent *event);
 void trace_drop(TraceLog *log, size_t count); /* the first so many */
 void trace_fini(TraceLog *log);

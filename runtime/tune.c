@@ -1,3 +1,4 @@
+#include "runtime/clock.h"
 #include "runtime/tune.h"
 
 #include <semaphore.h>
@@ -52,14 +53,14 @@ static int compare_seconds(const void *left, const void *right) {
 
 /* The median of runs; the first one warms up. */
 static double time_launches(Device *device, const Step *step, const PhbLaunch *launch, Probe *probe) {
-    double seconds[MAX_RUNS], first = probe_now();
+    double seconds[MAX_RUNS], first = clock_seconds();
     int runs = 0;
-    while (runs < 3 || (probe_now() - first < PROBE_SECONDS && runs < MAX_RUNS)) {
-        double begun = probe_now();
+    while (runs < 3 || (clock_seconds() - first < PROBE_SECONDS && runs < MAX_RUNS)) {
+        double begun = clock_seconds();
         device->type->launch(device, 0, step->stage, launch);
         while (sem_wait(&probe->ended) != 0)
             continue;
-        seconds[runs++] = probe_now() - begun;
+        seconds[runs++] = clock_seconds() - begun;
     }
     qsort(seconds + 1, (size_t)runs - 1, sizeof *seconds, compare_seconds);
     return seconds[runs / 2];
@@ -70,7 +71,7 @@ static double measure_step(const Problem *problem, const Step *step, const TuneM
     const DeviceType *type = machine->device->type;
     Probe probe = {.failed = false};
     Error error;
-    double begun = probe_now();
+    double begun = clock_seconds();
     DeviceOptions options = {
         .kernel = problem->kernel, .number = machine->device->number, .threads = threads, .launches = 1, .done = probe_ended, .context = &probe};
     Device *device = type->open(problem->variant, &options, &error);
@@ -79,7 +80,7 @@ static double measure_step(const Problem *problem, const Step *step, const TuneM
         bytes += step_use(problem, step, t).used ? problem->operands[t].bytes : 0;
     char *memory = device != NULL ? type->alloc(device, bytes, &error) : NULL;
     double seconds = 0;
-    *open = probe_now() - begun;
+    *open = clock_seconds() - begun;
     if (memory != NULL) {
         PhbTensorArg *args = new_zeroed((size_t)problem->operand_count, sizeof *args);
         PhbLaunch launch;

@@ -22,7 +22,6 @@ bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, 
 
 /* ---- probe.c: files ---- */
 
-double probe_now(void); /* seconds */
 /* The model's figures of files and fresh memory, read by so many threads at once. */
 void probe_files(const Job *job, int threads, Model *model);
 

@@ -1,3 +1,4 @@
+#include "runtime/clock.h"
 #include "runtime/pod/pod.h"
 #include "runtime/thread.h"
 
@@ -61,7 +62,7 @@ static void instruction_ended(void *context, uint32_t instruction, const Error *
     Pod *pod = context;
     pthread_mutex_lock(&pod->mutex);
     bool wake = pod->ended_count == 0;
-    pod->ended[pod->ended_count++] = (Completion){instruction, error == NULL, pod->trace != NULL ? trace_now() : 0};
+    pod->ended[pod->ended_count++] = (Completion){instruction, error == NULL, pod->trace != NULL ? clock_ns() : 0};
     if (error != NULL && !pod->has_failure && instruction < engine_instructions(pod->plan)) {
         pod->has_failure = true;
         pod->failed_instruction = instruction;
@@ -202,7 +203,7 @@ static bool take_shared(Pod *pod, const EngineAction *action) {
         if (!pod->fetch(pod->context, &request))
             return false;
         pod->how[action->instruction] = TRACE_FETCH;
-        pod->begun_ns[action->instruction] = pod->trace != NULL ? trace_now() : 0;
+        pod->begun_ns[action->instruction] = pod->trace != NULL ? clock_ns() : 0;
         return true;
     }
     case SHELF_COMING:
@@ -335,7 +336,7 @@ static void carry_out(Pod *pod, const EngineAction *action) {
     case ENGINE_COMPUTE:
         pod->issued[action->instruction] = *action;
         pod->how[action->instruction] = TRACE_COMPUTE;
-        pod->begun_ns[action->instruction] = pod->trace != NULL ? trace_now() : 0;
+        pod->begun_ns[action->instruction] = pod->trace != NULL ? clock_ns() : 0;
         launch_leaf(pod, action);
         break;
     case ENGINE_RANGE_DONE:

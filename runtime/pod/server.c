@@ -1,3 +1,4 @@
+#include "runtime/clock.h"
 #include "runtime/pod/server.h"
 #include "runtime/net/proof.h"
 #include "runtime/net/curve.h"
@@ -209,12 +210,12 @@ static void ask_time(PodServer *server) {
     if (server->pod == NULL || !server->welcome->trace || server->clock.asked == CLOCK_ASKS)
         return;
     server->clock.asked++;
-    compose(server, WIRE_CLOCK)->clock = (Clock){.token = server->agent.token, .sent_ns = trace_now()};
+    compose(server, WIRE_CLOCK)->clock = (Clock){.token = server->agent.token, .sent_ns = clock_ns()};
     socket_send(server->control, NULL, server->outbox, NULL, 0);
 }
 
 static void take_time(PodServer *server, const Clock *clock) {
-    uint64_t now = trace_now(), took = now - clock->sent_ns + 1;
+    uint64_t now = clock_ns(), took = now - clock->sent_ns + 1;
     if (clock->token != server->agent.token || clock->sent_ns > now || (server->clock.quickest_ns != 0 && took >= server->clock.quickest_ns))
         return;
     server->clock.quickest_ns = took;

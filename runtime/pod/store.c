@@ -1,3 +1,4 @@
+#include "runtime/clock.h"
 #include "runtime/pod/pod.h"
 #include "runtime/thread.h"
 
@@ -146,7 +147,7 @@ static bool move_piece(const StoreThread *thread, const Transfer *transfer, int6
     region.extent[transfer->axis] = left < transfer->step ? left : transfer->step;
     char *rows = (char *)task->rows + piece * transfer->step_bytes;
     if (piece == 0 && task->begun_ns != NULL)
-        *task->begun_ns = trace_now();
+        *task->begun_ns = clock_ns();
     if (task->copy != NULL) {
         size_t bytes = (size_t)(transfer->step_bytes / transfer->step * region.extent[transfer->axis]);
         memcpy(rows, (const char *)task->copy + piece * transfer->step_bytes, bytes);

@@ -1,3 +1,4 @@
+#include "runtime/clock.h"
 #include "runtime/pod/tile_plane.h"
 #include "runtime/net/curve.h"
 #include "runtime/net/socket.h"
@@ -8,7 +9,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SOCKET_DEAD_MS = 10000 };
 
@@ -35,12 +35,6 @@ struct TilePlane {
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
 };
-
-static uint64_t now_ms(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
 
 __attribute__((format(printf, 3, 4))) static void say(const TilePlane *plane, LogLevel level, const char *format, ...) {
     if (level > plane->log)
@@ -104,23 +98,23 @@ static void take_fetch(TilePlane *plane, uint64_t connection) {
     int64_t place;
     TileView tile;
     if (plane->pod == NULL) {
-        serve_fetch(plane->serve, connection, fetch, NULL, FETCH_NOT_YET, now_ms());
+        serve_fetch(plane->serve, connection, fetch, NULL, FETCH_NOT_YET, clock_ms());
         return;
     }
     if (memcmp(plane->inbox->header.job_id, plane->job_id, sizeof plane->job_id) != 0) {
-        serve_fetch(plane->serve, connection, fetch, NULL, FETCH_STRANGER, now_ms());
+        serve_fetch(plane->serve, connection, fetch, NULL, FETCH_STRANGER, clock_ms());
         return;
     }
     switch (pod_want(plane->pod, fetch->tensor < PHB_MAX_PARAMS ? (int)fetch->tensor : PHB_MAX_PARAMS, fetch->tile, &place, &tile)) {
     case SHELF_COMING:
-        serve_await(plane->serve, connection, fetch, place, now_ms());
+        serve_await(plane->serve, connection, fetch, place, clock_ms());
         break;
     case SHELF_HERE:
-        serve_fetch(plane->serve, connection, fetch, &tile, FETCH_GONE, now_ms());
+        serve_fetch(plane->serve, connection, fetch, &tile, FETCH_GONE, clock_ms());
         break;
     case SHELF_ELSEWHERE:
     case SHELF_BROKEN:
-        serve_fetch(plane->serve, connection, fetch, NULL, FETCH_GONE, now_ms());
+        serve_fetch(plane->serve, connection, fetch, NULL, FETCH_GONE, clock_ms());
         break;
     }
 }
@@ -153,7 +147,7 @@ static void take_requests(TilePlane *plane) {
         if (plane->inbox->header.type == WIRE_FETCH)
             take_fetch(plane, route_connection(&route));
         else if (plane->inbox->header.type == WIRE_CREDIT)
-            serve_credit(plane->serve, route_connection(&route), &plane->inbox->credit, now_ms());
+            serve_credit(plane->serve, route_connection(&route), &plane->inbox->credit, clock_ms());
     }
 }
 
@@ -194,11 +188,11 @@ static void take_chunks(TilePlane *plane, uint32_t peer) {
         size_t length;
         if (wire_decode(zmq_msg_data(&plane->frame), zmq_msg_size(&plane->frame), plane->inbox, &bulk, &length))
             continue;
-        fetch_heard(plane->fetches, peer, now_ms());
+        fetch_heard(plane->fetches, peer, clock_ms());
         if (plane->inbox->header.type == WIRE_CHUNK)
-            fetch_chunk(plane->fetches, &plane->inbox->chunk, bulk, length, now_ms());
+            fetch_chunk(plane->fetches, &plane->inbox->chunk, bulk, length, clock_ms());
         else if (plane->inbox->header.type == WIRE_FETCH_REFUSED)
-            fetch_refused(plane->fetches, &plane->inbox->fetch_refused, now_ms());
+            fetch_refused(plane->fetches, &plane->inbox->fetch_refused, clock_ms());
     }
 }
 
@@ -209,7 +203,7 @@ static void send_unsent(TilePlane *plane, uint32_t peer) {
     if (!source->unsent || zmq_getsockopt(source->socket, ZMQ_EVENTS, &events, &size) != 0 || !(events & ZMQ_POLLOUT))
         return;
     source->unsent = false;
-    fetch_reached(plane->fetches, peer, now_ms());
+    fetch_reached(plane->fetches, peer, clock_ms());
 }
 
 /* As a client of the peer whose key `--peers` has. */
@@ -238,7 +232,7 @@ static bool reach(TilePlane *plane, Source *source) {
 bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request) {
     if (request->peer >= plane->source_count || plane->sources[request->peer].endpoint[0] == '\0')
         return false;
-    return reach(plane, &plane->sources[request->peer]) && fetch_start(plane->fetches, request, now_ms());
+    return reach(plane, &plane->sources[request->peer]) && fetch_start(plane->fetches, request, clock_ms());
 }
 
 void tile_plane_abandon(TilePlane *plane) {
@@ -270,7 +264,7 @@ void tile_plane_poll(const TilePlane *plane, zmq_pollitem_t *items) {
 
 void tile_plane_turn(TilePlane *plane) {
     take_requests(plane);
-    serve_tick(plane->serve, now_ms());
+    serve_tick(plane->serve, clock_ms());
     for (uint32_t s = 0; s < plane->source_count; s++)
         if (plane->sources[s].socket != NULL) {
             take_chunks(plane, s);
@@ -278,7 +272,7 @@ void tile_plane_turn(TilePlane *plane) {
         }
     if (plane->fetches != NULL) {
         FetchAction action;
-        fetch_tick(plane->fetches, now_ms());
+        fetch_tick(plane->fetches, clock_ms());
         while (fetch_next(plane->fetches, &action))
             perform(plane, &action);
     }

@@ -1,3 +1,4 @@
+#include "runtime/clock.h"
 #include "runtime/sched/server.h"
 #include "runtime/measure.h"
 #include "runtime/net/curve.h"
@@ -47,12 +48,6 @@ typedef struct Server {
     bool over;
     int exit_code;
 } Server;
-
-static uint64_t now_ms(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
 
 __attribute__((format(printf, 3, 4))) static void say(const Server *server, LogLevel level, const char *format, ...) {
     if (level > server->options->log)
@@ -139,7 +134,7 @@ static bool perform(Server *server, const SchedAction *action, Error *error) {
 static void step(Server *server, const SchedEvent *event) {
     Error error;
     bool unpublished = false;
-    sched_step(server->core, event, now_ms(), &server->actions);
+    sched_step(server->core, event, clock_ms(), &server->actions);
     for (size_t i = 0; i < server->actions.count; i++)
         unpublished |= perform(server, &server->actions.items[i], &error);
     if (unpublished)
@@ -151,7 +146,7 @@ static void step(Server *server, const SchedEvent *event) {
 static void answer_time(Server *server, const Route *route) {
     server->outbox->header = (WireHeader){.type = WIRE_CLOCK};
     server->outbox->clock = server->inbox->clock;
-    server->outbox->clock.seen_ns = trace_now();
+    server->outbox->clock.seen_ns = clock_ns();
     socket_send(server->control, route, server->outbox, NULL, 0);
 }
 
@@ -245,8 +240,8 @@ static void loop(Server *server) {
             take_publish(server);
         else if (!server->over && items[1].revents && server->reserve)
             take_reserve(server);
-        if (!server->over && now_ms() - ticked >= TICK_MS) {
-            ticked = now_ms();
+        if (!server->over && clock_ms() - ticked >= TICK_MS) {
+            ticked = clock_ms();
             step(server, &(SchedEvent){.kind = SCHED_EVENT_TICK});
         }
         show_progress(server);
@@ -367,7 +362,7 @@ static bool open_core(Server *server, Error *error) {
     if (getrandom(config.job_id, sizeof config.job_id, 0) != (ssize_t)sizeof config.job_id ||
         getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
         return error_errno(error, "cannot draw a random number");
-    server->core = sched_core_new(&config, now_ms(), seed);
+    server->core = sched_core_new(&config, clock_ms(), seed);
     server->actions.capacity = sched_actions_capacity(&config);
     server->actions.items = new_zeroed(server->actions.capacity, sizeof server->actions.items[0]);
     return server->core || error_set(error, "out of memory");
