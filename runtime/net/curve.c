@@ -177,6 +177,8 @@ Handshake handshake_next(void *watch) {
         return HANDSHAKE_DONE;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
         return HANDSHAKE_REFUSED;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        return HANDSHAKE_FOREIGN;
     default:
         return HANDSHAKE_BROKEN;
     }

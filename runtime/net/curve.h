@@ -23,9 +23,9 @@ void curve_sender(void *frame, char name[KEY_NAME]);
 
 /* ---- what became of handshakes, which sockets do not say themselves ---- */
 
-/* BEGUN: there is a connection. REFUSED: our key is not known there. BROKEN: anything else, such as one side without keys, or another key of the server's than the one expected;
- * but where the other side closes first, nothing is told at all but the next BEGUN. */
-typedef enum Handshake { HANDSHAKE_NONE, HANDSHAKE_BEGUN, HANDSHAKE_DONE, HANDSHAKE_REFUSED, HANDSHAKE_BROKEN } Handshake;
+/* BEGUN: there is a connection. REFUSED: our key is not known there. FOREIGN: what is there talks in another way, such as with keys where we have none; the socket
+ * does not try again. BROKEN: it closed; where it does so early, nothing is told but the next BEGUN. */
+typedef enum Handshake { HANDSHAKE_NONE, HANDSHAKE_BEGUN, HANDSHAKE_DONE, HANDSHAKE_REFUSED, HANDSHAKE_FOREIGN, HANDSHAKE_BROKEN } Handshake;
 
 /* A socket that tells of `socket`'s handshakes, to be polled and drained; close it before `socket`. */
 void *handshake_watch(void *context, void *socket, Error *error);

@@ -335,7 +335,7 @@ static void take_handshakes(PodServer *server) {
         server->broken = became == HANDSHAKE_DONE ? 0 : server->broken + (became == HANDSHAKE_BROKEN);
         if (became == HANDSHAKE_REFUSED)
             end_refused(server, "the scheduler does not know this pod's key: it must be in the file that its --peers names");
-        else if (server->broken == MOST || server->begun > MOST)
+        else if (became == HANDSHAKE_FOREIGN || server->broken == MOST || server->begun > MOST)
             end_refused(server, server->options->keys ? "there is no scheduler with the key that --peers gives to '" SCHED_NAME "'"
                                                       : "there is no scheduler that talks without keys; --key and --peers give this pod some");
     }

@@ -175,7 +175,8 @@ START_TEST(strangers_stay_outside) {
     ck_assert_int_eq(try(clients, bound, pod, sched->public_key), HANDSHAKE_DONE);
     ck_assert_int_eq(try(clients, bound, stranger, sched->public_key), HANDSHAKE_REFUSED);
     ck_assert_uint_eq(guard_refused(guard), 2);
-    ck_assert_int_eq(try(clients, bound, NULL, NULL), HANDSHAKE_BROKEN);
+    Handshake keyless = try(clients, bound, NULL, NULL); /* who notices first is chance */
+    ck_assert(keyless == HANDSHAKE_FOREIGN || keyless == HANDSHAKE_BROKEN);
     ck_assert_int_eq(try(clients, bound, pod, stranger->public_key), HANDSHAKE_BROKEN); /* another server than the one that is known */
 
     /* The sender's name comes with what it sends. */
