@@ -5,10 +5,11 @@
 #     faults.sh --check SOURCE_DIR
 #     faults.sh SOURCE_DIR WORK_DIR [FIRST [LAST]]
 set -eu
+. "$(dirname "$0")/../tools/plant.sh"
 check=
 [ "$1" != --check ] || { check=1 && shift; }
 source=$1 work=${2:-} first=${3:-1} last=${4:-1000}
-missed=0 planted=0 sound=
+sound=
 
 # Tests by the half that the fault is in.
 tests_of() {
@@ -24,13 +25,6 @@ if [ -z "$check" ]; then
     cp -R "$source/CMakeLists.txt" "$source/CMakePresets.json" "$source/cmake" "$source/compiler" "$source/runtime" "$source/samples" "$source/tests" "$work/source"
     cmake -S "$work/source" -B "$work/source/build/release" -G Ninja -DCMAKE_BUILD_TYPE=Release >"$work/log"
 fi
-
-# The file with the fault in it, on standard output.
-faulty() {
-    OLD=$old NEW=$new perl -0pe '
-        my $count = s/\Q$ENV{OLD}\E/$ENV{NEW}/g;
-        die "not there exactly once in $ARGV: $ENV{OLD}\n" unless $count == 1;' "$source/$file"
-}
 
 # The first test that fails, in $found.
 run_tests() {
@@ -52,7 +46,7 @@ hold_sound() {
 
 hunt() {
     hold_sound
-    faulty >"$work/source/$file"
+    faulty "$source/$file" >"$work/source/$file"
     run_tests "$file"
     echo "$name: ${found:-MISSED}"
     [ -n "$found" ] || missed=$((missed + 1))
@@ -60,23 +54,11 @@ hunt() {
 }
 
 plant() {
-    planted=$((planted + 1))
     if [ -n "$check" ]; then
-        faulty >/dev/null || missed=$((missed + 1))
+        faulty "$source/$file" >/dev/null || missed=$((missed + 1))
     elif [ "$planted" -ge "$first" ] && [ "$planted" -le "$last" ]; then
         hunt
     fi
 }
 
-state=name
-while IFS= read -r line || [ -n "$line" ]; do
-    case "$state:$line" in
-    name:\#* | name:) continue ;;
-    name:*) name=$line state=file ;;
-    file:*) file=$line state=old ;;
-    old:*) old=$line state=new ;;
-    new:*) new=$line state=name && plant ;;
-    esac
-done <"$source/tests/cluster/faults.txt"
-echo "$planted faults, $missed missed"
-[ "$planted" -gt 0 ] && [ "$missed" -eq 0 ]
+plant_each "$source/tests/cluster/faults.txt" plant

@@ -5,11 +5,11 @@
 #     faults.sh --check SOURCE_DIR
 #     faults.sh SOURCE_DIR WORK_DIR DIFFERENTIAL [KERNELS [FIRST [LAST [SHRINKS]]]]
 set -eu
+. "$(dirname "$0")/../tools/plant.sh"
 most_lines=15
 check=
 [ "$1" != --check ] || { check=1 && shift; }
 source=$1 work=${2:-} differential=${3:-} kernels=${4:-500} first=${5:-1} last=${6:-1000} shrinks=${7:-1}
-missed=0 planted=0
 
 # The copy is built where the sources build their own release, so that a compiler cache knows its objects.
 build=$work/source/build/release
@@ -24,13 +24,6 @@ if [ -z "$check" ]; then
     cmake --build "$build" -j2 --target phobosc >>"$work/log"
     printf '| fault | seed | found | kernel | lines of the smallest |\n|---|---|---|---|---|\n'
 fi
-
-# faulty FILE: with the fault in it, on standard output.
-faulty() {
-    OLD=$old NEW=$new perl -0pe '
-        my $count = s/\Q$ENV{OLD}\E/$ENV{NEW}/g;
-        die "not there exactly once in $ARGV: $ENV{OLD}\n" unless $count == 1;' "$1"
-}
 
 hunt() {
     cp "$work/source/$file" "$work/sound"
@@ -51,7 +44,6 @@ hunt() {
 }
 
 plant() {
-    planted=$((planted + 1))
     if [ -n "$check" ]; then
         faulty "$source/$file" >/dev/null || missed=$((missed + 1))
     elif [ "$planted" -ge "$first" ] && [ "$planted" -le "$last" ]; then
@@ -59,15 +51,4 @@ plant() {
     fi
 }
 
-state=name
-while IFS= read -r line || [ -n "$line" ]; do
-    case "$state:$line" in
-    name:\#* | name:) continue ;;
-    name:*) name=$line state=file ;;
-    file:*) file=$line state=old ;;
-    old:*) old=$line state=new ;;
-    new:*) new=$line state=name && plant ;;
-    esac
-done <"$source/tests/differential/faults.txt"
-echo "$planted faults, $missed missed"
-[ "$planted" -gt 0 ] && [ "$missed" -eq 0 ]
+plant_each "$source/tests/differential/faults.txt" plant

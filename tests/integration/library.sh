@@ -56,6 +56,4 @@ printf 'kernel' >wrong.phb
 if "$phobosc" --emit=lib wrong.phb -o libwrong.a 2>said; then fail "a wrong source made a library"; fi
 [ ! -e libwrong.a ] && [ ! -e wrong.h ] || fail "a wrong source left files behind"
 
-python=/usr/bin/python3
-$python -c 'import numpy' 2>/dev/null || { echo "no NumPy here"; exit 77; }
-$python "$root/tests/integration/library_user.py" "$root/runtime/python" "$phobosc" "$samples"
+"$root/tests/tools/python_with.sh" numpy "$root/tests/integration/library_user.py" "$root/runtime/python" "$phobosc" "$samples"

@@ -2,9 +2,9 @@
 # table.sh FIT DEF: the committed table is what the script computes. Needs mpmath.
 set -eu
 
-python3 -c 'import mpmath' 2>/dev/null || exit 77
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-python3 "$1" | tr -d ' \n' >"$work/computed"
+"$(dirname "$0")/../tools/python_with.sh" mpmath "$1" >"$work/printed" || exit $?
+tr -d ' \n' <"$work/printed" >"$work/computed"
 tr -d ' \n' <"$2" >"$work/committed"
 cmp "$work/computed" "$work/committed"
