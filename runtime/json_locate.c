@@ -216,6 +216,39 @@ static void report_duplicates(const JsonNode *node, const char *path, ErrorList 
     free(members);
 }
 
+/* What jansson says of a syntax error, by how it begins, as what the writer of a job lacks. */
+static const struct {
+    const char *beginning, *instead;
+} syntax_texts[] = {
+    {"string or '}' expected near '}'", "a comma before '}'"},
+    {"string or '}' expected", "expected a key in double quotes"},
+    {"'}' expected", "expected ',' or '}'"},
+    {"']' expected", "expected ',' or ']'"},
+    {"':' expected", "expected ':' behind the key"},
+    {"end of file expected", "expected the end of the file"},
+    {"unexpected token", "expected a value"},
+    {"invalid token", "expected a string in double quotes, a number, true, false, an object or an array"},
+};
+
+static void report_syntax(const char *path, const json_error_t *error, ErrorList *errors) {
+    int line = error->line > 0 ? error->line : 1, column = error->column > 0 ? error->column : 1;
+    if (json_error_code(error) == json_error_null_character) {
+        errors_add(errors, "%s:%d:%d: \\u0000 is not allowed", path, line, column);
+        return;
+    }
+    for (size_t i = 0; i < sizeof syntax_texts / sizeof *syntax_texts; i++) {
+        size_t length = strlen(syntax_texts[i].beginning);
+        if (strncmp(error->text, syntax_texts[i].beginning, length) != 0)
+            continue;
+        const char *found = error->text + length, *near = " near ";
+        bool located = strncmp(found, near, strlen(near)) == 0;
+        errors_add(errors, "%s:%d:%d: %s%s%s", path, line, column, syntax_texts[i].instead, located ? ", found " : "",
+            found + (located ? strlen(near) : 0));
+        return;
+    }
+    errors_add(errors, "%s:%d:%d: %s", path, line, column, error->text);
+}
+
 JsonNode *json_parse_located(const char *text, size_t size, const char *path, ErrorList *errors) {
     if (size > JSON_MAX_BYTES) {
         errors_add(errors, "%s: longer than %d bytes", path, JSON_MAX_BYTES);
@@ -227,8 +260,7 @@ JsonNode *json_parse_located(const char *text, size_t size, const char *path, Er
     /* Integers as reals: the spelling is what counts here, and u64 reaches beyond jansson's integers. */
     json_t *accepted = json_loadb(text, size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &error);
     if (accepted == NULL) {
-        const char *text_of = json_error_code(&error) == json_error_null_character ? "\\u0000 is not allowed" : error.text;
-        errors_add(errors, "%s:%d:%d: %s", path, error.line > 0 ? error.line : 1, error.column > 0 ? error.column : 1, text_of);
+        report_syntax(path, &error, errors);
         return NULL;
     }
     json_decref(accepted);
