@@ -65,6 +65,13 @@ bool endpoint_is_open(const char *endpoint) {
     return !host || !host_is_loopback(host, host_length);
 }
 
+bool endpoint_leads_here(const char *endpoint) {
+    size_t host_length = 0;
+    const char *port, *host = has_prefix(endpoint, "tcp://") ? tcp_split(endpoint, &host_length, &port) : NULL;
+    bool any = host && ((host_length == 7 && has_prefix(host, "0.0.0.0")) || (host_length == 4 && has_prefix(host, "[::]")));
+    return !any && endpoint_is_open(endpoint);
+}
+
 bool endpoint_check_bind(const char *endpoint, bool insecure, Error *error) {
     if (!endpoint_check(endpoint, true, error))
         return false;

@@ -12,6 +12,7 @@
  * machine needs `insecure`: nothing authenticates who connects. */
 bool endpoint_check_bind(const char *endpoint, bool insecure, Error *error);
 bool endpoint_is_open(const char *endpoint); /* reachable from beyond this machine */
+bool endpoint_leads_here(const char *endpoint); /* where another machine connects to it: not an address that means itself there */
 bool endpoint_check_connect(const char *endpoint, Error *error);
 
 void *socket_context_new(Error *error);

@@ -482,6 +482,12 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
         agent_init(&server->agent, &config, now_ms());
         if (endpoint_is_open(bound) && !options->keys)
             say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);
+        const char *told = config.hello.tile_endpoint;
+        if (endpoint_is_open(server->sched) && !endpoint_leads_here(told))
+            say(server, LOG_WARNING,
+                "warning: pods of other machines cannot fetch tiles from %s and read files instead; --listen=tcp://ADDRESS:* with this machine's "
+                "address, or --advertise, changes that",
+                told);
         say(server, LOG_INFO, "waiting for a scheduler at %s", server->sched);
         step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
         loop(server);

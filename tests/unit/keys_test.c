@@ -231,6 +231,28 @@ START_TEST(a_missing_guard_is_found) {
 END_TEST
 
 /* Files are opened inside of the roots alone, whatever links and dots say. */
+START_TEST(addresses_lead_here_or_home) {
+    static const struct {
+        const char *endpoint;
+        bool here;
+    } cases[] = {
+        {"tcp://10.0.0.7:5871", true},
+        {"tcp://node7:5871", true},
+        {"tcp://[fe80::7]:5871", true},
+        {"tcp://eth0:5871", true},
+        {"tcp://0.0.0.0:5871", false},
+        {"tcp://[::]:5871", false},
+        {"tcp://127.0.0.1:5871", false},
+        {"tcp://127.1.2.3:5871", false},
+        {"tcp://[::1]:5871", false},
+        {"tcp://localhost:5871", false},
+        {"ipc:///tmp/pod", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ck_assert_msg(endpoint_leads_here(cases[i].endpoint) == cases[i].here, "%s", cases[i].endpoint);
+}
+END_TEST
+
 START_TEST(roots_confine) {
     char outside[] = "/tmp/phobos-outside-XXXXXX", path[300];
     int fd = mkstemp(outside);
@@ -284,6 +306,7 @@ int main(void) {
     tcase_add_test(tests, bad_files_are_refused);
     tcase_add_test(tests, strangers_stay_outside);
     tcase_add_test(tests, a_missing_guard_is_found);
+    tcase_add_test(tests, addresses_lead_here_or_home);
     tcase_add_test(tests, roots_confine);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
