@@ -2,7 +2,7 @@
 #include "runtime/cli.h"
 #include "runtime/net/keys.h"
 #include "runtime/pod/server.h"
-#include "runtime/sched/sched.h"
+#include "runtime/sched/course.h"
 #include "runtime/sched/server.h"
 
 #include <signal.h>
@@ -67,17 +67,20 @@ static int print_version(const PhbProgram *program, const char *name) {
 }
 
 /* All that the scheduler would refuse before the first load. */
-static int check_job(const Job *job, const RunOptions *options) {
+static int check_job(Job *job, const RunOptions *options) {
     Error error;
-    Problem *problem = problem_bind(job, options->plan.leaf, &error);
-    Plan *plan = problem != NULL ? plan_make(problem, options->plan.memory > 0 ? options->plan.memory : machine_memory(), &error) : NULL;
-    int code = problem == NULL ? EXIT_USAGE : plan == NULL ? EXIT_FAILED : EXIT_DONE;
+    Course *course = course_bind(job, options->plan.leaf, &error);
+    int code = course == NULL ? EXIT_USAGE : EXIT_FAILED;
+    if (course != NULL) {
+        course_place(course, options->plan.placement, 1);
+        if (course_fit(course, options->plan.memory > 0 ? options->plan.memory : machine_memory(), &error))
+            code = EXIT_DONE;
+    }
     if (code == EXIT_DONE)
         printf("%s: fine\n", job->path);
     else
         fprintf(stderr, "error: %s: %s\n", job->path, error.text);
-    plan_free(plan);
-    problem_free(problem);
+    course_free(course);
     return finish_output(code);
 }
 
@@ -160,6 +163,10 @@ static int make_keys(const CommandLine *line) {
 }
 
 static int serve(Job *job, const CommandLine *line) {
+    if (job->sequence != NULL) {
+        fprintf(stderr, "error: %s: jobs of several steps run in one process so far: leave out --role\n", job->path);
+        return EXIT_USAGE;
+    }
     const OptionValue *values = line->values;
     RunOptions run = cli_run_options(line);
     ServeOptions options = {

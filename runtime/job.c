@@ -106,24 +106,29 @@ static char *read_job_file(const char *path, size_t *size, struct stat *status, 
     return text;
 }
 
-/* Keys of the whole file, and of which kind their values are; those of later versions are known and refused. */
+/* Keys of the whole file, and of which kind their values are. */
 static void check_sections(JobReader *reader) {
     static const char *const names[] = {"kernel", "dims", "scalars", "tensors", "cluster", "autotune", "steps", "repeat"};
-    enum { COUNT = sizeof names / sizeof *names, FIRST_LATER = COUNT - 2 };
+    enum { COUNT = sizeof names / sizeof *names, STEPS = COUNT - 2 };
+    bool steps = json_member(reader->root, "steps") != NULL;
     for (const JsonNode *member = reader->root->first; member != NULL; member = member->next) {
         int which = 0;
         while (which < COUNT && strcmp(names[which], member->key) != 0)
             which++;
         if (which == COUNT)
             report_unknown(reader, member, "key", names, COUNT);
-        else if (which >= FIRST_LATER)
-            report_at(reader, false, member->key_line, member->key_column, "\"steps\" and \"repeat\" are not supported yet");
-        else
+        else if (which == 0 && steps)
+            report_at(reader, false, member->key_line, member->key_column, "\"kernel\" and \"steps\" exclude each other: each step names its own");
+        else if (which > STEPS && !steps)
+            report_at(reader, false, member->key_line, member->key_column, "\"repeat\" goes with \"steps\", and there are none");
+        else if (which == STEPS)
+            expect_kind(reader, member, names[which], JSON_NODE_ARRAY);
+        else if (which < STEPS)
             expect_kind(reader, member, names[which], which == 0 ? JSON_NODE_STRING : JSON_NODE_OBJECT);
     }
 }
 
-static const PhbKernel *choose_kernel(JobReader *reader, const PhbProgram *program) {
+const PhbKernel *choose_kernel(JobReader *reader, const PhbProgram *program) {
     const JsonNode *node = json_member(reader->root, "kernel");
     if (node != NULL && node->kind != JSON_NODE_STRING)
         return NULL;
@@ -148,7 +153,7 @@ static const PhbKernel *choose_kernel(JobReader *reader, const PhbProgram *progr
     return NULL;
 }
 
-static void read_sections(JobReader *reader, const PhbKernel *kernel) {
+void reader_begin(JobReader *reader, const PhbKernel *kernel) {
     Job *job = reader->job;
     reader->kernel = job->kernel = kernel;
     job->dims = new_zeroed((size_t)kernel->dim_count, sizeof *job->dims);
@@ -164,14 +169,22 @@ static void read_sections(JobReader *reader, const PhbKernel *kernel) {
     read_cluster(reader);
     read_autotune(reader);
     read_scalars(reader);
+}
+
+void reader_end(JobReader *reader) {
+    free(reader->dims);
+    free(reader->tensors);
+}
+
+static void read_sections(JobReader *reader, const PhbKernel *kernel) {
+    reader_begin(reader, kernel);
     read_tensors(reader);
     check_aliases(reader);
     bind_dims(reader);
     bind_shapes(reader);
     check_conditions(reader);
     check_variants(reader);
-    free(reader->dims);
-    free(reader->tensors);
+    reader_end(reader);
 }
 
 /* The job in `text`. The reader knows its path, folder and status. */
@@ -187,8 +200,11 @@ static Job *read_job(JobReader *reader, const PhbProgram *program, const char *t
     job->path = reader->path;
     if (expect_kind(reader, root, "the job", JSON_NODE_OBJECT)) {
         check_sections(reader);
-        const PhbKernel *kernel = choose_kernel(reader, program);
-        if (kernel != NULL)
+        bool steps = json_member(root, "steps") != NULL;
+        const PhbKernel *kernel = steps ? NULL : choose_kernel(reader, program);
+        if (steps)
+            read_steps(reader, program);
+        else if (kernel != NULL)
             read_sections(reader, kernel);
     }
     json_free(root);
@@ -224,6 +240,7 @@ void job_free(Job *job) {
         return;
     for (int i = 0; job->tensors != NULL && i < job->kernel->tensor_count; i++)
         tensor_file_close(&job->tensors[i]);
+    sequence_free(job->sequence);
     errors_free(&job->remarks);
     free(job->dims);
     free(job->scalars);
@@ -232,6 +249,22 @@ void job_free(Job *job) {
     free(job->fixed);
     free(job->tensors);
     free(job);
+}
+
+int job_step_count(const Job *job) {
+    return job->sequence != NULL ? job->sequence->count : 1;
+}
+
+Job *job_step(const Job *job, int step) {
+    return job->sequence != NULL ? job->sequence->steps[step].job : (Job *)(uintptr_t)job;
+}
+
+int64_t job_rounds(const Job *job) {
+    return job->sequence != NULL ? job->sequence->repeat * job->sequence->count : 1;
+}
+
+int job_tensor(const Job *job, int step, int tensor) {
+    return job->sequence != NULL ? job->sequence->steps[step].tensors[tensor] : tensor;
 }
 
 bool job_dim_is_free(const Job *job, int dim) {

@@ -130,7 +130,7 @@ static bool bytes_fit(const TensorFile *file, int64_t *bytes) {
     return *bytes <= INT64_MAX - NPY_MAX_HEADER;
 }
 
-static void bind_file(JobReader *reader, int index, const int64_t *shape) {
+void bind_file(JobReader *reader, int index, const int64_t *shape) {
     const PhbTensor *tensor = &reader->kernel->tensors[index];
     const TensorEntry *entry = &reader->tensors[index];
     TensorFile *file = &reader->job->tensors[index];

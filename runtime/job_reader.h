@@ -1,4 +1,5 @@
-/* What the files that read job.json share: job.c, job_values.c, job_tensors.c, job_bind.c. Each step reports all that it finds wrong and goes on. */
+/* What the files that read job.json share: job.c, job_values.c, job_tensors.c, job_bind.c, job_steps.c. Each step reports all that it finds wrong and
+ * goes on. */
 #ifndef PHOBOS_JOB_READER_H
 #define PHOBOS_JOB_READER_H
 
@@ -8,6 +9,7 @@
 
 typedef struct TensorEntry {
     const JsonNode *node; /* the value under "tensors", or NULL */
+    bool in_pods;         /* no file: it lives in the pods between steps */
     const JsonNode *uri, *shape_node;
     bool says_bf16; /* "dtype": "bf16" */
     bool failed;    /* reported already: what follows from it is not */
@@ -45,6 +47,12 @@ const JsonNode *section(JobReader *reader, const char *name);
 /* An extent, a tile, a count: an integer of 1 .. 2^63-1. */
 bool read_positive(JobReader *reader, const JsonNode *node, const char *what, int64_t *value);
 int dim_find(const PhbKernel *kernel, const char *name); /* -1: none */
+bool dim_in_extent(const PhbKernel *kernel, int dim);    /* stands in the extent of a tensor */
+/* The kernel that a job or a step names, or NULL, which is reported. */
+const PhbKernel *choose_kernel(JobReader *reader, const PhbProgram *program);
+/* Everything of a job or step but its tensors' files. */
+void reader_begin(JobReader *reader, const PhbKernel *kernel);
+void reader_end(JobReader *reader);
 
 /* job_values.c */
 void read_dims(JobReader *reader);
@@ -58,7 +66,11 @@ char *shape_text(int dtype, int rank, const int64_t *shape); /* "f32 [8, 16]", a
 /* job_bind.c: dims from shapes, shapes from dims, sizes, conditions, variants. */
 void bind_dims(JobReader *reader);
 void bind_shapes(JobReader *reader);
+void bind_file(JobReader *reader, int index, const int64_t *shape); /* the shape of a tensor is known */
 void check_conditions(JobReader *reader);
 void check_variants(JobReader *reader);
+/* job_steps.c: "steps" and "repeat". */
+void read_steps(JobReader *reader, const PhbProgram *program);
+void sequence_free(Sequence *sequence); /* NULL is nothing */
 
 #endif

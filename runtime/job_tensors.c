@@ -156,8 +156,11 @@ static void read_entry(JobReader *reader, const PhbTensor *tensor, TensorEntry *
             report_unknown(reader, member, "key", names, sizeof names / sizeof *names);
     }
     if (entry->uri == NULL) {
+        if (entry->in_pods)
+            return;
         if (json_member(node, "uri") == NULL)
-            report(reader, node, "tensor \"%s\" has no \"uri\"; tensors that live in the pods alone are not supported yet", tensor->name);
+            report(
+                reader, node, "tensor \"%s\" has no \"uri\"; only what one of several \"steps\" writes for a later one can do without", tensor->name);
         entry->failed = true;
     }
 }
@@ -206,6 +209,10 @@ static void open_entry(JobReader *reader, int index) {
     const PhbTensor *tensor = &reader->kernel->tensors[index];
     TensorEntry *entry = &reader->tensors[index];
     TensorFile *file = &reader->job->tensors[index];
+    file->dtype = tensor->dtype;
+    file->rank = tensor->rank;
+    if (entry->in_pods)
+        return;
     char *path = entry->uri != NULL ? path_of(reader, entry->uri) : NULL;
     if (path == NULL) {
         entry->failed = true;

@@ -63,20 +63,20 @@ static void report_unknown_dim(JobReader *reader, const JsonNode *member, const 
     report_unknown(reader, member, what, names, count);
 }
 
-static void mark_extent_dims(JobReader *reader) {
-    for (int i = 0; i < reader->kernel->tensor_count; i++) {
-        const PhbTensor *tensor = &reader->kernel->tensors[i];
-        for (int axis = 0; axis < tensor->rank; axis++) {
-            const PhbExpr *extent = &tensor->axes[axis].extent;
+bool dim_in_extent(const PhbKernel *kernel, int dim) {
+    for (int i = 0; i < kernel->tensor_count; i++)
+        for (int axis = 0; axis < kernel->tensors[i].rank; axis++) {
+            const PhbExpr *extent = &kernel->tensors[i].axes[axis].extent;
             for (int node = 0; node < extent->count; node++)
-                if (extent->nodes[node].op == PHB_EXPR_DIM)
-                    reader->dims[extent->nodes[node].index].in_extent = true;
+                if (extent->nodes[node].op == PHB_EXPR_DIM && extent->nodes[node].index == dim)
+                    return true;
         }
-    }
+    return false;
 }
 
 void read_dims(JobReader *reader) {
-    mark_extent_dims(reader);
+    for (int dim = 0; dim < reader->kernel->dim_count; dim++)
+        reader->dims[dim].in_extent = dim_in_extent(reader->kernel, dim);
     const JsonNode *dims = section(reader, "dims");
     for (const JsonNode *member = dims != NULL ? dims->first : NULL; member != NULL; member = member->next) {
         int dim = dim_find(reader->kernel, member->key);

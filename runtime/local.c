@@ -20,6 +20,8 @@ typedef struct LocalPod {
     struct Local *local;
     int number;
     pthread_t thread;
+    int gate;          /* an eventfd: written when the next round begins */
+    Pod **pods;        /* one a step */
     atomic_llong done; /* units */
     atomic_bool over;  /* what follows is settled */
     PodStatus status;
@@ -31,15 +33,15 @@ typedef struct LocalPod {
 typedef struct Local {
     Job *job;
     const RunOptions *options;
-    Problem *problem;
-    Plan *plan;
-    Placement *placement;
+    Course *course;
+    TensorFile *kept;
     int threads; /* of each pod */
     DeviceSet devices;
     LocalPod *pods;
     int pod_count, started;
     int stop_event; /* an eventfd: written, and never read, when the pods are to stop */
     int over_event; /* an eventfd: written by a pod that has ended */
+    atomic_int arrived; /* pods that have done their part of the round */
     Task *reserve;  /* takes the outputs' space; NULL once it has ended */
     bool no_space;
     Error space_error;
@@ -59,8 +61,9 @@ static bool is_interrupted(const Local *local) {
 
 /* ---- pods ---- */
 
-static bool open_pod(LocalPod *local_pod, Pod **pod) {
+static bool open_pods(LocalPod *local_pod) {
     const Local *local = local_pod->local;
+    const Course *course = local->course;
     const DeviceChoice *device = &local->devices.items[local_pod->number % local->devices.count];
     PodOptions options = {
         .number = local_pod->number,
@@ -71,57 +74,95 @@ static bool open_pod(LocalPod *local_pod, Pod **pod) {
         .simt = local->options->simt,
         .trace = local->trace != NULL ? &local_pod->trace : NULL,
     };
-    *pod = pod_open(local->plan, &options, &local_pod->error);
-    if (*pod == NULL)
-        return false;
+    for (int s = 0; s < course->step_count; s++) {
+        local_pod->pods[s] = pod_open(course->steps[s].plan, &options, &local_pod->error);
+        if (local_pod->pods[s] == NULL)
+            return false;
+    }
     char text[160];
-    snprintf(text, sizeof text, "pod %d: %.100s, %" PRId64 " bytes of tiles", local_pod->number, pod_describe(*pod), local->plan->bytes);
+    snprintf(
+        text, sizeof text, "pod %d: %.100s, %" PRId64 " bytes of tiles", local_pod->number, pod_describe(local_pod->pods[0]), course_bytes(course));
     say(local, LOG_INFO, text);
     return true;
 }
 
 /* Gives the pod of its units what it takes in; *given counts them. */
-static void give_units(const LocalPod *local_pod, Pod *pod, int64_t *given) {
-    const Placement *placement = local_pod->local->placement;
+static void give_units(const LocalPod *local_pod, const Placement *placement, Pod *pod, int64_t *given) {
     int64_t units = placement_count(placement, local_pod->number);
-    bool more = *given < units;
     while (*given < units && pod_has_room(pod)) {
         UnitRange run = placement_run(placement, local_pod->number, *given, units);
         pod_give(pod, run);
         *given += run.count;
     }
-    if (*given == units && (more || units == 0))
-        pod_no_more(pod);
 }
 
-static PodStatus run_pod(LocalPod *local_pod, Pod *pod) {
-    const Local *local = local_pod->local;
-    int64_t given = 0;
-    give_units(local_pod, pod, &given);
+/* Waits for the pod or `other`, an eventfd, and for whoever stops the job. True: it is stopped. */
+static bool wait_turn(const LocalPod *local_pod, int pod, int other, bool stopping) {
+    struct pollfd fds[] = {{.fd = pod, .events = POLLIN}, {.fd = other, .events = POLLIN}, {.fd = local_pod->local->stop_event, .events = POLLIN}};
+    poll(fds, stopping ? 2 : 3, -1);
+    return !stopping && (fds[2].revents & POLLIN);
+}
+
+/* This pod's units of a round. */
+static PodStatus run_units(LocalPod *local_pod, Pod *pod, const Placement *placement, int64_t done) {
+    int64_t given = 0, units = placement_count(placement, local_pod->number), before = pod_units_done(pod);
     bool stopping = false;
+    give_units(local_pod, placement, pod, &given);
     PodStatus status = pod_turn(pod);
-    while (status == POD_RUNNING) {
-        struct pollfd fds[] = {{.fd = pod_fd(pod), .events = POLLIN}, {.fd = local->stop_event, .events = POLLIN}};
-        poll(fds, stopping ? 1 : 2, -1);
-        if (!stopping && (fds[1].revents & POLLIN)) {
+    while (status == POD_RUNNING && (stopping || pod_units_done(pod) - before < units)) {
+        if (wait_turn(local_pod, pod_fd(pod), -1, stopping)) {
             stopping = true;
             pod_stop(pod);
         }
         status = pod_turn(pod);
-        if (status == POD_RUNNING && !stopping && given < placement_count(local->placement, local_pod->number))
-            give_units(local_pod, pod, &given);
-        atomic_store(&local_pod->done, pod_units_done(pod));
+        if (status == POD_RUNNING && !stopping)
+            give_units(local_pod, placement, pod, &given);
+        atomic_store(&local_pod->done, done + pod_units_done(pod) - before);
     }
     if (status == POD_BROKEN)
         local_pod->error = *pod_error(pod);
     return status;
 }
 
+/* The last pod that has done its part opens the gates. False: the job is stopped. */
+static bool pass_gate(LocalPod *local_pod) {
+    Local *local = local_pod->local;
+    if (atomic_fetch_add(&local->arrived, 1) + 1 == local->pod_count) {
+        atomic_store(&local->arrived, 0);
+        for (int p = 0; p < local->pod_count; p++)
+            eventfd_write(local->pods[p].gate, 1);
+    }
+    eventfd_t ignored;
+    while (eventfd_read(local_pod->gate, &ignored) != 0)
+        if (wait_turn(local_pod, -1, local_pod->gate, false))
+            return false;
+    return true;
+}
+
+static PodStatus run_rounds(LocalPod *local_pod) {
+    const Course *course = local_pod->local->course;
+    int64_t done = 0;
+    for (int64_t round = 0; round < course->rounds; round++) {
+        const StepPlan *step = course_plan(course, round);
+        Pod *pod = local_pod->pods[course_step(course, round)];
+        TileFiles files[PHB_MAX_PARAMS];
+        round_files(course, round, local_pod->local->kept, files);
+        pod_renew(pod, files);
+        PodStatus status = run_units(local_pod, pod, step->placement, done);
+        if (status != POD_RUNNING)
+            return status;
+        done += placement_count(step->placement, local_pod->number);
+        if (round + 1 < course->rounds && !pass_gate(local_pod))
+            return POD_STOPPED;
+    }
+    return POD_DONE;
+}
+
 static void *pod_thread(void *context) {
     LocalPod *local_pod = context;
-    Pod *pod;
-    local_pod->status = open_pod(local_pod, &pod) ? run_pod(local_pod, pod) : POD_BROKEN;
-    pod_close(pod);
+    local_pod->status = open_pods(local_pod) ? run_rounds(local_pod) : POD_BROKEN;
+    for (int s = 0; s < local_pod->local->course->step_count; s++)
+        pod_close(local_pod->pods[s]);
     atomic_store(&local_pod->over, true);
     eventfd_write(local_pod->local->over_event, 1);
     return NULL;
@@ -198,7 +239,7 @@ static bool run_pods(Local *local, Error *error) {
     local->reserve = task_start(run_reserve, local->job, error);
     bool fine = local->reserve != NULL;
     Progress progress;
-    progress_begin(&progress, local->options->progress, local->options->messages, local->problem->kernel->name, local->problem->units);
+    progress_begin(&progress, local->options->progress, local->options->messages, local->job->kernel->name, local->course->units);
     for (; fine && local->started < local->pod_count; local->started++) {
         LocalPod *pod = &local->pods[local->started];
         pod->local = local;
@@ -223,7 +264,10 @@ static void summarise(const Local *local) {
     char class[32];
     class_describe(local->devices.class, local->devices.arch, class);
     FILE *out = local->options->out;
-    fprintf(out, "%s: %" PRId64 " tiles in %.3f s on %s", local->problem->kernel->name, local->problem->units, local->seconds, class);
+    fprintf(out, "%s: %" PRId64 " tiles", local->job->kernel->name, local->course->units);
+    if (local->course->rounds > 1)
+        fprintf(out, " in %" PRId64 " rounds", local->course->rounds);
+    fprintf(out, " in %.3f s on %s", local->seconds, class);
     if (local->options->plan.autotune != AUTOTUNE_NONE)
         fprintf(out, " (predicted %.3f s)", local->predicted);
     for (int p = 0; p < local->pod_count; p++)
@@ -246,15 +290,25 @@ static int64_t pod_memory(const Local *local, Error *error) {
     return least;
 }
 
+/* Each step by itself. */
 static bool tune(Local *local, const PlanOptions *plan, Error *error) {
-    Tuned tuned;
-    Model model;
     TuneMachine machine = {&local->devices.items[0], local->pod_count, local->threads, true};
-    if (!job_tune(local->job, &machine, plan, &model, &tuned, error))
-        return false;
-    local->predicted = tuned.seconds;
-    fprintf(local->options->messages, "%s\n", tuned.text);
-    free(tuned.text);
+    for (int s = 0; s < job_step_count(local->job); s++) {
+        Tuned tuned;
+        Model model;
+        if (!job_tune(job_step(local->job, s), &machine, plan, &model, &tuned, error))
+            return false;
+        local->predicted += tuned.seconds * (double)(job_rounds(local->job) / job_step_count(local->job));
+        fprintf(local->options->messages, "%s\n", tuned.text);
+        free(tuned.text);
+    }
+    return true;
+}
+
+static bool measure(Local *local, Error *error) {
+    for (int s = 0; s < job_step_count(local->job); s++)
+        if (!leaf_measure(job_step(local->job, s), &local->devices.items[0], local->threads, local->options->log, local->options->messages, error))
+            return false;
     return true;
 }
 
@@ -269,24 +323,23 @@ static bool make_plan(Local *local, int *exit_code, Error *error) {
     *exit_code = EXIT_USAGE;
     if (plan.autotune != AUTOTUNE_NONE && !tune(local, &plan, error))
         return false;
-    if (plan.leaf == LEAF_MEASURE &&
-        !leaf_measure(local->job, &local->devices.items[0], local->threads, local->options->log, local->options->messages, error))
+    if (plan.leaf == LEAF_MEASURE && !measure(local, error))
         return false;
-    local->problem = problem_bind(local->job, plan.leaf, error);
-    if (local->problem == NULL)
+    local->course = course_bind(local->job, plan.leaf, error);
+    if (local->course == NULL)
         return false;
     *exit_code = EXIT_FAILED;
-    local->plan = plan_make(local->problem, plan.memory, error);
-    if (local->plan == NULL)
-        return false;
-    local->placement = placement_new(local->problem, plan.placement, local->pod_count);
-    return true;
+    course_place(local->course, plan.placement, local->pod_count);
+    return course_fit(local->course, plan.memory, error) && (local->kept = kept_open(local->course, error)) != NULL;
 }
 
 static bool open_events(Local *local, Error *error) {
     local->stop_event = eventfd(0, EFD_CLOEXEC);
     local->over_event = eventfd(0, EFD_CLOEXEC);
-    return (local->stop_event >= 0 && local->over_event >= 0) || error_errno(error, "cannot make an event descriptor");
+    bool fine = local->stop_event >= 0 && local->over_event >= 0;
+    for (int p = 0; p < local->pod_count && fine; p++)
+        fine = (local->pods[p].gate = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0;
+    return fine || error_errno(error, "cannot make an event descriptor");
 }
 
 static void local_init(Local *local, Job *job, const RunOptions *options, const DeviceSet *devices) {
@@ -296,6 +349,10 @@ static void local_init(Local *local, Job *job, const RunOptions *options, const 
     if (local->threads < 1)
         local->threads = 1;
     local->pods = new_zeroed((size_t)local->pod_count, sizeof *local->pods);
+    for (int p = 0; p < local->pod_count; p++) {
+        local->pods[p].gate = -1;
+        local->pods[p].pods = new_zeroed((size_t)job_step_count(job), sizeof *local->pods[p].pods);
+    }
 }
 
 static void local_fini(Local *local) {
@@ -303,12 +360,15 @@ static void local_fini(Local *local) {
         close(local->stop_event);
     if (local->over_event >= 0)
         close(local->over_event);
-    for (int p = 0; p < local->pod_count; p++)
+    for (int p = 0; p < local->pod_count; p++) {
+        if (local->pods[p].gate >= 0)
+            close(local->pods[p].gate);
+        free(local->pods[p].pods);
         trace_fini(&local->pods[p].trace);
+    }
     free(local->pods);
-    placement_free(local->placement);
-    plan_free(local->plan);
-    problem_free(local->problem);
+    kept_close(local->kept, local->course);
+    course_free(local->course);
 }
 
 /* A SelfcheckRun. */
@@ -331,7 +391,7 @@ static bool write_trace(Local *local, Error *error) {
         snprintf(names[p], sizeof names[p], "pod %d", p);
         pods[p] = (TracePod){names[p], &local->pods[p].trace};
     }
-    bool fine = trace_write(local->trace, local->options->trace, local->problem->kernel, pods, (size_t)local->pod_count, error);
+    bool fine = trace_write(local->trace, local->options->trace, local->job->kernel, pods, (size_t)local->pod_count, error);
     local->trace = NULL;
     free(pods);
     free(names);
@@ -348,7 +408,7 @@ static int run_job(Local *local) {
         return fail(options, EXIT_FAILED, &error);
     exit_code = EXIT_DONE;
     if (!open_events(local, &error) || !outputs_stage(local->job, options->keep_staging, &error) ||
-        (options->selfcheck && !selfcheck(local->job, options, local->plan->memory, run_variation, local, &error)) || !run_pods(local, &error) ||
+        (options->selfcheck && !selfcheck(local->job, options, local->course->memory, run_variation, local, &error)) || !run_pods(local, &error) ||
         !outputs_publish(local->job, &error))
         exit_code = fail(options, EXIT_FAILED, &error);
     else
@@ -358,13 +418,32 @@ static int run_job(Local *local) {
     return exit_code;
 }
 
+/* Devices that run all steps: where some are for GPUs and others not, the CPU. */
+static bool select_devices(Job *job, const RunOptions *options, DeviceSet *devices, Error *error) {
+    const char *wanted = options->device;
+    for (int s = 0; s < job_step_count(job); s++) {
+        DeviceSet set;
+        if (!device_select(wanted, job_step(job, s)->kernel, options->mixed, &set, error))
+            return false;
+        if (s > 0 && set.class != devices->class) {
+            wanted = "cpu";
+            s = -1;
+            continue;
+        }
+        *devices = set;
+    }
+    for (int s = 0; s < job_step_count(job); s++) {
+        job_step(job, s)->device = devices->class;
+        device_bar(devices, job_step(job, s));
+    }
+    return true;
+}
+
 int local_run(Job *job, const RunOptions *options) {
     DeviceSet devices;
     Error error;
-    if (!device_select(options->device, job->kernel, options->mixed, &devices, &error))
+    if (!select_devices(job, options, &devices, &error))
         return fail(options, EXIT_FAILED, &error);
-    job->device = devices.class;
-    device_bar(&devices, job);
     Local local;
     local_init(&local, job, options, &devices);
     if (devices.reason.text[0] != '\0') {

@@ -111,6 +111,7 @@ typedef struct TensorFile {
     int lock_fd;
     char *staging_path;
     char *lock_path;
+    void *memory;      /* no file: the elements lie here, without gaps */
     bool synced;       /* tensor_file_sync is done */
     bool keep_staging; /* a failed job leaves the staging file for whom it may help */
 } TensorFile;
@@ -193,9 +194,12 @@ enum { CLASS_COUNT = 3 };
 /* "cpu", "gpu sm_90", "simulator". `arch` is a GPU's: each architecture is a class of its own. */
 void class_describe(DeviceClass class, int arch, char text[32]);
 
+typedef struct Sequence Sequence;
+
 typedef struct Job {
     const PhbProgram *program;
-    const PhbKernel *kernel;
+    const PhbKernel *kernel; /* of a job of several steps: all that it reads and writes, without code */
+    Sequence *sequence;      /* several steps; NULL: the kernel, once */
     const char *path;     /* of job.json, as given; "job" where it was no file */
     int64_t *dims;        /* as kernel->dims: symbolic dims at their whole extents; search dims at their @cluster value (else 0) */
     uint64_t *scalars;    /* as kernel->scalars: bits, zero-extended */
@@ -207,6 +211,29 @@ typedef struct Job {
     ErrorList remarks;    /* what is legal and yet worth saying */
     atomic_bool settled;  /* how it ends: outputs_reserve has nothing more to do */
 } Job;
+
+/* One of several steps: a kernel, and which of the job's tensors its tensors are. */
+typedef struct JobStep {
+    Job *job;     /* kernel, dims, scalars and leaf; of its tensors the shapes alone */
+    int *tensors; /* as its kernel's: indices into the tensors of the whole */
+} JobStep;
+
+/* The steps of a job run one after another, all of them `repeat` times. A *round* is one run of one step. */
+struct Sequence {
+    JobStep *steps;
+    int count;
+    int64_t repeat;
+    int tensor_count; /* Job.tensors: first those of Job.kernel, which are files, then those that live in the pods alone */
+    PhbKernel kernel; /* Job.kernel */
+};
+
+enum { JOB_MAX_STEPS = 64 };
+
+/* A job without steps is one step of itself. */
+int job_step_count(const Job *job);
+Job *job_step(const Job *job, int step);
+int64_t job_rounds(const Job *job);
+int job_tensor(const Job *job, int step, int tensor); /* which of the job's tensors it is */
 
 /* Reads and checks everything that needs no pod; opens the inputs; writes nothing. On failure NULL, with every error found in `errors`, each as
  * "FILE:LINE:COLUMN: text" where it has a position in the job file. */

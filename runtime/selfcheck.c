@@ -1,4 +1,5 @@
 #include "runtime/selfcheck.h"
+#include "runtime/sched/course.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -34,33 +35,50 @@ typedef struct Check {
     Job *job;
     const RunOptions *options;
     int64_t memory;
-    int64_t *dims;     /* the user's */
+    int64_t **dims;    /* the user's, of each step */
     uint64_t **hashes; /* of each written tensor's blocks, after the first run */
     unsigned char *block;
     char first[128], now[128]; /* plans, in words */
 } Check;
 
-static int64_t resized(const Check *check, int dim, int resize) {
-    int64_t value = check->dims[dim], leaf = check->job->leaf_values[dim];
+static int64_t resized(int64_t value, int64_t leaf, int resize) {
     if (resize == 1 && leaf > 0 && value / 2 >= leaf)
         return value / 2 / leaf * leaf;
     return resize == 2 && value <= INT64_MAX / 2 ? value * 2 : value;
 }
 
 static void take_dims(const Check *check, int resize) {
-    for (int d = 0; d < check->job->kernel->dim_count; d++)
-        if (check->job->kernel->dims[d].cluster_count > 0)
-            check->job->dims[d] = resized(check, d, resize);
+    for (int s = 0; s < job_step_count(check->job); s++) {
+        Job *job = job_step(check->job, s);
+        for (int d = 0; d < job->kernel->dim_count; d++)
+            if (job->kernel->dims[d].cluster_count > 0)
+                job->dims[d] = resized(check->dims[s][d], job->leaf_values[d], resize);
+    }
+}
+
+static void describe(Check *check, const RunOptions *options) {
+    size_t used = 0;
+    for (int s = 0; s < job_step_count(check->job); s++) {
+        const Job *job = job_step(check->job, s);
+        for (int d = 0; d < job->kernel->dim_count; d++)
+            if (job->kernel->dims[d].cluster_count > 0 && used + 64 < sizeof check->now)
+                used +=
+                    (size_t)snprintf(check->now + used, sizeof check->now - used, "%.20s = %" PRId64 ", ", job->kernel->dims[d].name, job->dims[d]);
+    }
+    snprintf(check->now + used, sizeof check->now - used, "pods %d, memory %" PRId64, options->pods > 0 ? options->pods : 1, options->plan.memory);
 }
 
 /* The options of a variation. False where there is no such plan: the super-tiles are not legal, or do not fit. */
 static bool vary(Check *check, const Variation *variation, RunOptions *options) {
     Error ignored;
     take_dims(check, variation->resize);
-    Problem *problem = problem_bind(check->job, LEAF_MODEL, &ignored);
-    int64_t least = problem != NULL ? plan_least(problem) : 0;
-    problem_free(problem);
-    if (problem == NULL || least > check->memory)
+    int pods = variation->pods > 0 ? variation->pods : check->options->pods > 0 ? check->options->pods : 1;
+    Course *course = course_bind(check->job, LEAF_MODEL, &ignored);
+    if (course != NULL)
+        course_place(course, variation->placement, pods);
+    int64_t least = course != NULL ? course_least(course) : INT64_MAX;
+    course_free(course);
+    if (least > check->memory)
         return false;
     *options = *check->options;
     options->plan.autotune = AUTOTUNE_NONE;
@@ -69,12 +87,7 @@ static bool vary(Check *check, const Variation *variation, RunOptions *options) 
     options->progress = PROGRESS_NONE;
     if (variation->pods > 0)
         options->pods = variation->pods;
-    size_t used = 0;
-    for (int d = 0; d < check->job->kernel->dim_count; d++)
-        if (check->job->kernel->dims[d].cluster_count > 0 && used + 64 < sizeof check->now)
-            used += (size_t)snprintf(
-                check->now + used, sizeof check->now - used, "%.20s = %" PRId64 ", ", check->job->kernel->dims[d].name, check->job->dims[d]);
-    snprintf(check->now + used, sizeof check->now - used, "pods %d, memory %" PRId64, options->pods > 0 ? options->pods : 1, options->plan.memory);
+    describe(check, options);
     return true;
 }
 
@@ -126,30 +139,38 @@ static bool run_all(Check *check, SelfcheckRun *run, void *context, int *plans, 
     return true;
 }
 
-/* One leaf: the variant that the user's plan takes. */
-static bool fix_leaf(Check *check, Error *error) {
-    Problem *problem = problem_bind(check->job, check->options->plan.leaf, error);
-    if (problem == NULL)
-        return false;
-    for (int d = 0; d < check->job->kernel->dim_count; d++)
-        if (check->job->kernel->dims[d].is_search)
-            check->job->leaf_values[d] = problem->variant->values[d];
-    problem_free(problem);
-    return true;
+/* One leaf of each step: the variant that the user's plan takes. */
+static bool fix_leaves(Check *check, Error *error) {
+    Course *course = course_bind(check->job, check->options->plan.leaf, error);
+    for (int s = 0; course != NULL && s < course->step_count; s++) {
+        Job *job = job_step(check->job, s);
+        for (int d = 0; d < job->kernel->dim_count; d++)
+            if (job->kernel->dims[d].is_search)
+                job->leaf_values[d] = course->steps[s].problem->variant->values[d];
+    }
+    course_free(course);
+    return course != NULL;
 }
 
 bool selfcheck(Job *job, const RunOptions *options, int64_t memory, SelfcheckRun *run, void *context, Error *error) {
-    size_t dims = (size_t)job->kernel->dim_count;
+    int steps = job_step_count(job);
     Check check = {.job = job, .options = options, .memory = memory};
-    check.dims = new_zeroed(dims, sizeof *check.dims);
+    check.dims = new_zeroed((size_t)steps, sizeof *check.dims);
     check.hashes = new_zeroed((size_t)job->kernel->tensor_count, sizeof *check.hashes);
     check.block = new_zeroed(1, BLOCK_BYTES);
-    memcpy(check.dims, job->dims, dims * sizeof *check.dims);
+    for (int s = 0; s < steps; s++) {
+        size_t dims = (size_t)job_step(job, s)->kernel->dim_count;
+        check.dims[s] = new_zeroed(dims, sizeof **check.dims);
+        memcpy(check.dims[s], job_step(job, s)->dims, dims * sizeof **check.dims);
+    }
     int plans;
-    bool fine = fix_leaf(&check, error) && run_all(&check, run, context, &plans, error);
+    bool fine = fix_leaves(&check, error) && run_all(&check, run, context, &plans, error);
     if (fine)
         fprintf(options->messages, "selfcheck: %d plans, the same bits\n", plans);
-    memcpy(job->dims, check.dims, dims * sizeof *check.dims);
+    for (int s = 0; s < steps; s++) {
+        memcpy(job_step(job, s)->dims, check.dims[s], (size_t)job_step(job, s)->kernel->dim_count * sizeof **check.dims);
+        free(check.dims[s]);
+    }
     for (int t = 0; t < job->kernel->tensor_count; t++)
         free(check.hashes[t]);
     free(check.hashes);

@@ -40,8 +40,22 @@ static bool move_vectors(const Transfer *transfer, struct iovec *vectors, int co
     return true;
 }
 
+static void copy_rows(const Transfer *transfer, char *rows, int64_t count, char *memory) {
+    int64_t bytes = transfer->row_bytes, pitch = transfer->pitch;
+    if (pitch == bytes) {
+        bytes *= count;
+        count = 1;
+    }
+    for (; count > 0; count--, rows += pitch, memory += bytes)
+        memcpy(transfer->writing ? memory : rows, transfer->writing ? rows : memory, (size_t)bytes);
+}
+
 /* `count` rows that follow each other in the file. */
 static bool move_run(const Transfer *transfer, char *rows, int64_t count, int64_t offset) {
+    if (transfer->file->memory != NULL) {
+        copy_rows(transfer, rows, count, (char *)transfer->file->memory + offset);
+        return true;
+    }
     if (transfer->pitch == transfer->row_bytes || count == 1) {
         struct iovec all = {rows, (size_t)(count * transfer->row_bytes)};
         return move_vectors(transfer, &all, 1, offset);
@@ -87,7 +101,7 @@ static bool move_region(const TensorFile *file, const Region *region, char *rows
 }
 
 bool tensor_file_read(const TensorFile *file, const Region *region, void *rows, int64_t pitch, Error *error) {
-    if (file->old_fd >= 0)
+    if (file->old_fd >= 0 || file->memory != NULL)
         return move_region(file, region, rows, pitch, false, error);
     int64_t count = 1, row_bytes = region->extent[file->rank - 1] * dtype_size(file->dtype);
     for (int axis = 0; axis < file->rank - 1; axis++)

@@ -38,6 +38,7 @@ struct Engine {
     Entry *entries; /* a ring: steps in flight are head .. head + live - 1, in the order they were given */
     int head, live;
     Slot *slots; /* of all operands */
+    int64_t slot_count;
     int64_t *first_slot;
     Range ranges[ENGINE_MAX_RANGES]; /* a ring */
     int first_range, range_count;
@@ -75,6 +76,7 @@ Engine *engine_new(const Plan *plan) {
         engine->first_slot[t] = slots;
         slots += plan->slots[t];
     }
+    engine->slot_count = slots;
     engine->slots = new_zeroed((size_t)slots, sizeof *engine->slots);
     for (int64_t s = 0; s < slots; s++)
         engine->slots[s].ready = -1;
@@ -96,6 +98,14 @@ void engine_free(Engine *engine) {
     free(engine->actions);
     unroll_free(engine->unroll);
     free(engine);
+}
+
+void engine_renew(Engine *engine) {
+    assert(engine->live == 0 && engine->range_count == 0 && engine->in_flight == 0);
+    unroll_reset(engine->unroll);
+    for (int64_t s = 0; s < engine->slot_count; s++)
+        engine->slots[s] = (Slot){.ready = -1};
+    engine->bytes = 0;
 }
 
 static Entry *entry_at(Engine *engine, int place) {

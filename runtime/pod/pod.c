@@ -30,7 +30,10 @@ struct Pod {
     Store *store;
     Device *device;
     LaunchSpace *spaces;  /* by the engine's entry */
+    TileFiles *files;     /* as the kernel's tensors */
     EngineAction *issued; /* by instruction: what it is, for messages */
+    uint8_t *parts;       /* by instruction: tasks of it that have not ended */
+    bool *spoilt;         /* by instruction: one of them went wrong */
     Shelf *shelf;         /* NULL: no tile is at home here */
     void *shelf_memory;
     int64_t shelf_loads[SHELF_LOADS]; /* places; instructions after the engine's; -1: unused */
@@ -49,7 +52,7 @@ struct Pod {
 
     int event;             /* an eventfd, written when the list below stops being empty */
     pthread_mutex_t mutex; /* guards what follows */
-    Completion *ended;     /* as many as there are instructions */
+    Completion *ended;     /* as many as there are tasks of instructions */
     Completion *taken;     /* of the same size: what pod_turn works on */
     int ended_count;
     bool has_failure;
@@ -78,10 +81,12 @@ static void instruction_ended(void *context, uint32_t instruction, const Error *
 
 static void move_tile(Pod *pod, const EngineAction *action, const void *copy) {
     const Operand *operand = &pod->problem->operands[action->operand];
+    const TileFiles *files = &pod->files[action->operand];
+    const TensorFile *const *ends = action->kind == ENGINE_STORE ? files->targets : &files->source;
+    int count = action->kind == ENGINE_STORE ? (files->targets[0] != NULL) + (files->targets[1] != NULL) : 1;
     StoreTask task = {
         .instruction = action->instruction,
         .write = action->kind == ENGINE_STORE,
-        .file = &pod->problem->job->tensors[action->operand],
         .rank = operand->rank,
         .element = operand->element,
         .rows = arena_slot(&pod->arena, action->operand, action->code->uses[action->operand].slot),
@@ -90,7 +95,25 @@ static void move_tile(Pod *pod, const EngineAction *action, const void *copy) {
     };
     tile_region(pod->problem, &action->code->step, action->operand, &task.region);
     task.pitch = region_pitch(operand, &task.region);
-    store_submit(pod->store, &task);
+    pod->parts[action->instruction] = (uint8_t)count;
+    for (int part = 0; part < count; part++) {
+        task.file = ends[part];
+        store_submit(pod->store, &task);
+        task.begun_ns = NULL;
+    }
+    if (count == 0) /* nobody wants it */
+        instruction_ended(pod, action->instruction, NULL);
+}
+
+/* What stays in memory is copied there. */
+static TraceKind move_kind(const Pod *pod, const EngineAction *action) {
+    const TileFiles *files = &pod->files[action->operand];
+    if (action->kind == ENGINE_LOAD)
+        return files->source->memory != NULL ? TRACE_COPY : TRACE_LOAD;
+    for (int i = 0; i < 2; i++)
+        if (files->targets[i] != NULL && files->targets[i]->memory == NULL)
+            return TRACE_STORE;
+    return TRACE_COPY;
 }
 
 /* Bytes of a tile's elements that are in its file. */
@@ -329,7 +352,7 @@ static void carry_out(Pod *pod, const EngineAction *action) {
     case ENGINE_LOAD:
     case ENGINE_STORE:
         pod->issued[action->instruction] = *action;
-        pod->how[action->instruction] = action->kind == ENGINE_STORE ? TRACE_STORE : TRACE_LOAD;
+        pod->how[action->instruction] = move_kind(pod, action);
         if (!take_shared(pod, action))
             move_tile(pod, action, NULL);
         break;
@@ -363,6 +386,11 @@ static void feed(Pod *pod, const EngineEvent *event) {
         carry_out(pod, &actions[a]);
 }
 
+void pod_renew(Pod *pod, const TileFiles *files) {
+    engine_renew(pod->engine);
+    memcpy(pod->files, files, (size_t)pod->problem->kernel->tensor_count * sizeof *files);
+}
+
 bool pod_has_room(const Pod *pod) {
     return engine_has_room(pod->engine);
 }
@@ -386,6 +414,12 @@ static void take_completion(Pod *pod, const Completion *ended) {
         take_shelved(pod, ended);
         return;
     }
+    bool well = (pod->spoilt[ended->instruction] |= !ended->well) == false;
+    if (pod->parts[ended->instruction] > 1) {
+        pod->parts[ended->instruction]--;
+        return;
+    }
+    pod->spoilt[ended->instruction] = false;
     const EngineAction *action = &pod->issued[ended->instruction];
     TraceKind kind = pod->how[ended->instruction];
     WireEvent event = {.kind = (uint8_t)kind};
@@ -399,13 +433,13 @@ static void take_completion(Pod *pod, const Completion *ended) {
         event.tile = (uint64_t)tile;
         event.bytes = bytes_of(pod, action->operand, tile);
     }
-    if (ended->well) {
+    if (well) {
         count_move(&pod->moved, kind, event.bytes);
         record(pod, ended, event);
     } else {
         pod->device->type->cancel(pod->device);
     }
-    feed(pod, &(EngineEvent){.kind = ended->well ? ENGINE_ENDED : ENGINE_BROKEN, .instruction = ended->instruction});
+    feed(pod, &(EngineEvent){.kind = well ? ENGINE_ENDED : ENGINE_BROKEN, .instruction = ended->instruction});
 }
 
 PodStatus pod_turn(Pod *pod) {
@@ -471,8 +505,8 @@ static bool open_parts(Pod *pod, const PodOptions *options, Error *error) {
     if (memory == NULL)
         return false;
     arena_init(&pod->arena, pod->plan, memory);
-    pod->store = store_open(
-        options->threads < 2 ? 2 : options->threads, (int)engine_instructions(pod->plan) + SHELF_LOADS, pod->device, instruction_ended, pod, error);
+    pod->store = store_open(options->threads < 2 ? 2 : options->threads, 2 * (int)engine_instructions(pod->plan) + SHELF_LOADS, pod->device,
+        instruction_ended, pod, error);
     return pod->store != NULL;
 }
 
@@ -505,8 +539,13 @@ Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error) {
     pod->begun_ns = new_zeroed(instructions, sizeof *pod->begun_ns);
     pod->engine = engine_new(plan);
     pod->issued = new_zeroed(instructions, sizeof *pod->issued);
-    pod->ended = new_zeroed(instructions, sizeof *pod->ended);
-    pod->taken = new_zeroed(instructions, sizeof *pod->taken);
+    pod->parts = new_zeroed(instructions, sizeof *pod->parts);
+    pod->spoilt = new_zeroed(instructions, sizeof *pod->spoilt);
+    pod->ended = new_zeroed(2 * instructions, sizeof *pod->ended); /* a tile may go to two places */
+    pod->taken = new_zeroed(2 * instructions, sizeof *pod->taken);
+    pod->files = new_zeroed((size_t)plan->problem->kernel->tensor_count, sizeof *pod->files);
+    for (int t = 0; t < plan->problem->kernel->tensor_count; t++)
+        pod->files[t] = (TileFiles){&plan->problem->job->tensors[t], {&plan->problem->job->tensors[t], NULL}};
     pthread_mutex_init(&pod->mutex, NULL);
     take_spaces(pod);
     if (open_parts(pod, options, error))
@@ -537,7 +576,10 @@ void pod_close(Pod *pod) {
     engine_free(pod->engine);
     pthread_mutex_destroy(&pod->mutex);
     free(pod->spaces);
+    free(pod->files);
     free(pod->issued);
+    free(pod->parts);
+    free(pod->spoilt);
     free(pod->how);
     free(pod->begun_ns);
     shelf_free(pod->shelf);

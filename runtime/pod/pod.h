@@ -6,7 +6,7 @@
 #include "runtime/pod/moved.h"
 #include "runtime/pod/shelf.h"
 #include "runtime/pod/transfer.h"
-#include "runtime/sched/sched.h"
+#include "runtime/sched/course.h"
 #include "runtime/trace.h"
 
 /* ---- engine.c: (event) -> actions. No I/O, clock, thread or global; all memory is taken in engine_new. ----
@@ -54,6 +54,7 @@ typedef struct Engine Engine;
 
 Engine *engine_new(const Plan *plan);
 void engine_free(Engine *engine);
+void engine_renew(Engine *engine); /* all that was given is done: what slots hold is worth nothing any more */
 /* *actions is the engine's own and valid until the next step; returns how many there are. */
 int engine_step(Engine *engine, const EngineEvent *event, const EngineAction **actions);
 bool engine_has_room(const Engine *engine);
@@ -128,6 +129,9 @@ typedef struct Pod Pod;
 
 Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error);
 void pod_close(Pod *pod); /* waits for what is in flight */
+
+/* Another round: all units of the last one are stored. `files`, as the kernel's tensors, is copied; before the first call they are the job's own. */
+void pod_renew(Pod *pod, const TileFiles *files);
 
 bool pod_has_room(const Pod *pod);
 void pod_give(Pod *pod, UnitRange range); /* of at least one unit */

@@ -168,7 +168,7 @@ static bool is_written(const Store *store, const TensorFile *file) {
 /* A piece of the first transfer that can be worked on without waiting for another thread: the kernel lets only one write to a file at a time. */
 static Transfer *take_from(const Store *store, Queue *queue, int64_t *piece) {
     Transfer **link = &queue->first, *transfer;
-    while ((transfer = *link) != NULL && transfer->task.write && is_written(store, transfer->task.file))
+    while ((transfer = *link) != NULL && transfer->task.write && transfer->task.file->memory == NULL && is_written(store, transfer->task.file))
         link = &transfer->after;
     if (transfer == NULL)
         return NULL;

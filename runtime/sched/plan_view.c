@@ -248,28 +248,77 @@ static bool tune(Job *job, int nodes, const PlanOptions *options, const Model *m
     return found;
 }
 
+/* What all steps together are, and the head of each one's plan. */
+static void begin_course(const Course *course, PlanFormat format, FILE *out) {
+    const Sequence *sequence = course->job->sequence;
+    const PhbKernel *whole = course->job->kernel;
+    bool json = format == PLAN_JSON;
+    if (sequence == NULL || format == PLAN_DOT)
+        return;
+    fprintf(out,
+        json ? "{\n\"repeat\": %" PRId64 ",\n\"rounds\": %" PRId64 ",\n\"kept_bytes\": %" PRId64 ",\n\"kept\": ["
+             : "job:         %" PRId64 " times all steps, %" PRId64 " rounds\nin the pods: %" PRId64 " bytes of a node at most:",
+        sequence->repeat, course->rounds, course->kept_bytes);
+    for (int t = 0, shown = 0; t < sequence->tensor_count; t++)
+        if (course->kept[t])
+            fprintf(out, json ? "%s\"%s\"" : "%s %s", shown++ > 0 ? "," : "", whole->tensors[t].name);
+    fputs(json ? "],\n\"steps\": [\n" : "\n", out);
+}
+
+static void begin_step(const Course *course, int step, PlanFormat format, FILE *out) {
+    const PhbKernel *kernel = job_step(course->job, step)->kernel;
+    if (course->job->sequence == NULL || format == PLAN_DOT)
+        return;
+    if (format == PLAN_JSON) {
+        fputs(step > 0 ? ",\n" : "", out);
+        return;
+    }
+    fprintf(out, "\nstep %d:     ", step + 1);
+    for (int t = 0; t < kernel->tensor_count; t++)
+        fprintf(out, " %s = %s%s", kernel->tensors[t].name, course->job->kernel->tensors[job_tensor(course->job, step, t)].name,
+            t + 1 < kernel->tensor_count ? "," : "\n");
+}
+
+static bool draws_too_much(const Course *course, Error *error) {
+    for (int s = 0; s < course->step_count; s++) {
+        int64_t launches = course->steps[s].problem->units * course->steps[s].problem->steps;
+        if (launches > DOT_MAX_STEPS)
+            return !error_set(error, "a picture of %" PRId64 " leaf launches says nothing; --format=dot draws at most %d", launches, DOT_MAX_STEPS);
+    }
+    return false;
+}
+
+static void print_course(Course *course, const Model *model, PlanFormat format, FILE *out) {
+    begin_course(course, format, out);
+    for (int s = 0; s < course->step_count; s++) {
+        PlanView view = {.out = out, .model = *model, .plan = course->steps[s].plan, .placement = course->steps[s].placement};
+        if (course->job->sequence == NULL)
+            plan_share(view.plan, view.placement, &view.model);
+        begin_step(course, s, format, out);
+        print(&view, format);
+    }
+    if (course->job->sequence != NULL && format == PLAN_JSON)
+        fputs("]\n}\n", out);
+}
+
 int plan_print(Job *job, int nodes, const PlanOptions *options, PlanFormat format, FILE *out) {
     Error error;
     int exit_code = EXIT_USAGE;
-    PlanView view = {.out = out, .model = model_assumed(options)};
-    Problem *problem = tune(job, nodes, options, &view.model, &error) ? problem_bind(job, options->leaf, &error) : NULL;
-    if (problem != NULL && format == PLAN_DOT && problem->units * problem->steps > DOT_MAX_STEPS) {
-        error_set(&error, "a picture of %" PRId64 " leaf launches says nothing; --format=dot draws at most %d", problem->units * problem->steps,
-            DOT_MAX_STEPS);
-    } else if (problem != NULL) {
+    Model model = model_assumed(options);
+    bool tuned = true;
+    for (int s = 0; tuned && s < job_step_count(job); s++)
+        tuned = tune(job_step(job, s), nodes, options, &model, &error);
+    Course *course = tuned ? course_bind(job, options->leaf, &error) : NULL;
+    if (course != NULL && (format != PLAN_DOT || !draws_too_much(course, &error))) {
         exit_code = EXIT_FAILED;
-        view.plan = plan_make(problem, view.model.memory, &error);
+        course_place(course, options->placement, nodes);
+        if (course_fit(course, model.memory, &error)) {
+            print_course(course, &model, format, out);
+            exit_code = EXIT_DONE;
+        }
     }
-    if (view.plan != NULL) {
-        view.placement = placement_new(problem, options->placement, nodes);
-        plan_share(view.plan, view.placement, &view.model);
-        print(&view, format);
-        exit_code = EXIT_DONE;
-    } else {
+    if (exit_code != EXIT_DONE)
         fprintf(stderr, "error: %s\n", error.text);
-    }
-    placement_free(view.placement);
-    plan_free(view.plan);
-    problem_free(problem);
+    course_free(course);
     return exit_code;
 }

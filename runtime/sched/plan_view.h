@@ -2,7 +2,7 @@
 #ifndef PHOBOS_PLAN_VIEW_H
 #define PHOBOS_PLAN_VIEW_H
 
-#include "runtime/sched/sched.h"
+#include "runtime/sched/course.h"
 
 #define DOT_MAX_STEPS 256
 

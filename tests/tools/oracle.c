@@ -61,6 +61,11 @@ int64_t oracle_dim(const Oracle *oracle, const char *name) {
     return json_integer_value(value);
 }
 
+int64_t oracle_repeat(const Oracle *oracle) {
+    const json_t *value = json_object_get(oracle->job, "repeat");
+    return value ? json_integer_value(value) : 1;
+}
+
 double oracle_scalar(const Oracle *oracle, const char *name) {
     const json_t *value = json_object_get(json_object_get(oracle->job, "scalars"), name);
     if (!json_is_number(value))

@@ -15,6 +15,7 @@ typedef struct Oracle Oracle;
 const char *oracle_kernel(const Oracle *oracle); /* "" where the job names none */
 int64_t oracle_dim(const Oracle *oracle, const char *name);
 double oracle_scalar(const Oracle *oracle, const char *name);
+int64_t oracle_repeat(const Oracle *oracle); /* of the steps; 1 where the job says nothing */
 bool oracle_tensor_cores(const Oracle *oracle);
 
 /* Bits: elements of a tensor in row-major order, compared bit by bit (any NaN equals any NaN); freed by main. An input is random: floats of many

@@ -138,6 +138,7 @@ void fixture_enter(void) {
     write_header("short.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (32,), }\n");
     write_file("not.npy", "hello", 5);
     write_file("raw.bin", zeros, 128);
+    write_file("w1.bin", zeros, 2);
     write_file("short.bin", zeros, 127);
     write_file("long.bin", zeros, 129);
     write_file("empty.bin", zeros, 0);

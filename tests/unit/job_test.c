@@ -104,6 +104,35 @@ END_TEST
 
 /* ---- good jobs ---- */
 
+START_TEST(steps_share_tensors) {
+    Job *job = load_good("{\"steps\": [{\"kernel\": \"add\", \"tensors\": {\"c\": \"t\"}},"
+                         " {\"kernel\": \"mix\", \"tensors\": {\"q\": \"r\"}, \"dims\": {\"KW\": 1, \"D\": 64}, \"scalars\": {\"u\": 7}},"
+                         " {\"kernel\": \"add\", \"tensors\": {\"a\": \"t\", \"b\": \"x\"}, \"cluster\": {\"BLOCK\": 16}}],"
+                         " \"repeat\": 3, \"dims\": {\"N\": 32}, \"cluster\": {\"BLOCK\": 4096}, \"scalars\": {\"alpha\": 1, \"on\": true, \"i\": 1, "
+                         "\"u\": 2, \"h\": 1},"
+                         " \"tensors\": {\"t\": {}, \"a\": \"a.npy\", \"b\": \"b.npy\", \"x\": \"raw.bin\", \"w\": {\"uri\": \"w1.bin\"}, \"r\": {},"
+                         " \"c\": \"c.npy\"}}");
+    ck_assert_int_eq(job_step_count(job), 3);
+    ck_assert_int_eq(job_rounds(job), 9);
+    ck_assert_int_eq(job->kernel->tensor_count, 5); /* files: a, b, x, w, c; then t and r */
+    ck_assert_int_eq(job->sequence->tensor_count, 7);
+    ck_assert_str_eq(job->kernel->tensors[5].name, "t");
+    ck_assert_str_eq(job->kernel->name, "add, mix");
+    ck_assert_int_eq(job_tensor(job, 0, 2), 5);
+    ck_assert_int_eq(job_tensor(job, 2, 0), 5);
+    ck_assert_int_eq(job_tensor(job, 2, 1), 2);
+    ck_assert_int_eq(job->tensors[5].shape[0], 32); /* from the step that writes it */
+    ck_assert_int_eq(job->tensors[2].shape[0], 32); /* what is raw takes what the step makes of it */
+    ck_assert_int_eq(job->tensors[6].shape[1], 64);
+    ck_assert_int_eq(job_step(job, 0)->dims[1], 4096);
+    ck_assert_int_eq(job_step(job, 2)->dims[1], 16); /* its own */
+    ck_assert_uint_eq(job_step(job, 1)->scalars[3], 7);
+    ck_assert_uint_eq(job_step(job, 1)->scalars[1], 1);
+    ck_assert_int_eq(job->kernel->tensors[4].mode, PHB_WRITE);
+    job_free(job);
+}
+END_TEST
+
 START_TEST(dims_come_from_headers) {
     Job *job = load_good("{\"kernel\": \"add\", \"tensors\": {\"a\": \"a.npy\", \"b\": \"raw.bin\", \"c\": \"c.npy\"}}");
     ck_assert_int_eq(job->dims[0], 32);
@@ -343,6 +372,7 @@ int main(void) {
     tcase_add_checked_fixture(jobs, setup, teardown);
     tcase_set_timeout(jobs, 60);
     tcase_add_test(jobs, bad_jobs_name_every_mistake);
+    tcase_add_test(jobs, steps_share_tensors);
     tcase_add_test(jobs, dims_come_from_headers);
     tcase_add_test(jobs, dims_come_from_the_job);
     tcase_add_test(jobs, old_outputs_are_replaced);
