@@ -152,7 +152,7 @@ case_shared_tile() {
 
 # C = alpha A B + beta C in 4 x 4 super-tiles of 3 chunks, and what it is by one pod.
 make_product() {
-    "$phobosc" --gpu=none "$samples/../tests/cluster/matmul.phb" -o add
+    "$phobosc" --gpu=none -D leaf.TILE_M=16 -D leaf.TILE_N=16 -D leaf.TILE_K=16 "$samples/matmul/matmul.phb" -o add
     perl -e 'srand(3); binmode STDOUT; print pack("f<*", map { rand() } 1 .. 250 * 180)' >A.bin
     perl -e 'srand(4); binmode STDOUT; print pack("f<*", map { rand() } 1 .. 180 * 250)' >B.bin
     perl -e 'srand(5); binmode STDOUT; print pack("f<*", map { rand() } 1 .. 250 * 250)' >before.bin
