@@ -292,7 +292,6 @@ static bool check_cluster(Split *split) {
         return false;
     if (loops_settle(split))
         affine_analyse(split);
-    check_thread_code(split);
     find_steps(split);
     map_axes(split);
     check_agreement(split);

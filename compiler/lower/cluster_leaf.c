@@ -2,26 +2,15 @@
  * ones, after them what later ones need. */
 #include "compiler/lower/stage.h"
 
-typedef struct Leaf {
-    Staging *staging;
-    Split *split;
-    int part;
-    int axis; /* the loop's, or -1 */
-    IrKernel *kernel;
-    IrBlock *block;   /* where ops go */
-    IrValue **copies; /* by IrValue.id of the whole kernel */
-    IrValue *cta;     /* this CTA's number in the leaf's grid */
-} Leaf;
-
 static const Type *i64_type(const Leaf *leaf) {
     return type_scalar(leaf->split->context->types, PHB_I64);
 }
 
-static IrValue *number(Leaf *leaf, Span span, int64_t value) {
+IrValue *leaf_number(Leaf *leaf, Span span, int64_t value) {
     return ir_const_bits(leaf->split->context, leaf->block, span, i64_type(leaf), (uint64_t)value);
 }
 
-static IrValue *binary(Leaf *leaf, OpKind kind, Span span, IrValue *a, IrValue *b) {
+IrValue *leaf_binary(Leaf *leaf, OpKind kind, Span span, IrValue *a, IrValue *b) {
     return ir_value(leaf->split->context, leaf->block, kind, span, a->type, a, b);
 }
 
@@ -126,12 +115,12 @@ static IrValue *copy_position(Leaf *leaf, const IrOp *op) {
     const Dim *halo = split_halo(leaf->split, source->index * PHB_MAX_RANK + op->axis);
     bool is_whole = op->kind == OP_WHOLE || is_out_of_stage(leaf, source, op->axis);
     if (op->kind == OP_ORIGIN && is_whole)
-        return number(leaf, op->span, 0);
+        return leaf_number(leaf, op->span, 0);
     IrValue *value = position(leaf, is_whole ? OP_WHOLE : op->kind, op->span, bring(leaf, source), op->axis);
     if (!halo || is_whole)
         return value;
     bool is_origin = op->kind == OP_ORIGIN;
-    return binary(leaf, is_origin ? OP_ADD : OP_SUB, op->span, value, dim_value(leaf, op->span, is_origin ? halo : twice(leaf->split, halo)));
+    return leaf_binary(leaf, is_origin ? OP_ADD : OP_SUB, op->span, value, dim_value(leaf, op->span, is_origin ? halo : twice(leaf->split, halo)));
 }
 
 /* The owned extent, over the extents of regions at hand. */
@@ -187,6 +176,11 @@ static void copy_op(Leaf *leaf, const IrOp *source) {
         leaf->copies[source->results.items[0]->id] = copy_position(leaf, source);
         return;
     }
+    int home = source->kind == OP_SHARED && !source->parent->owner ? leaf->staging->home[source->results.items[0]->id] : -1;
+    if (home >= 0) {
+        bring(leaf, source->results.items[0]);
+        return;
+    }
     int compared = edge_compared(split, source);
     const Dim *declared = compared < 0 ? NULL : split->kernel->signature.params.items[compared / PHB_MAX_RANK].type->dims[compared % PHB_MAX_RANK];
     Edge edge = {NULL, NULL};
@@ -198,7 +192,7 @@ static void copy_op(Leaf *leaf, const IrOp *source) {
     for (int k = 0; source->kind == OP_LOAD && ir_is_tensor_access(source) && k < source->operands.items[0]->type->rank; k++) {
         const Dim *halo = split_halo(split, source->operands.items[0]->index * PHB_MAX_RANK + k);
         if (halo)
-            operands[1 + k] = binary(leaf, OP_ADD, source->span, operands[1 + k], dim_value(leaf, source->span, halo));
+            operands[1 + k] = leaf_binary(leaf, OP_ADD, source->span, operands[1 + k], dim_value(leaf, source->span, halo));
     }
     append_copy(leaf, source, operands);
 }
@@ -217,7 +211,7 @@ static void copy_block(Leaf *leaf, const IrBlock *source, IrBlock *block) {
 
 /* ---- homes ---- */
 
-static IrValue *cta_number(Leaf *leaf, Span span) {
+IrValue *leaf_cta(Leaf *leaf, Span span) {
     if (leaf->cta)
         return leaf->cta;
     const Signature *signature = &leaf->kernel->signature;
@@ -225,12 +219,17 @@ static IrValue *cta_number(Leaf *leaf, Span span) {
         if (signature->grid[axis].counts.count == 0)
             continue;
         IrValue *block = position(leaf, OP_BLOCK, span, NULL, axis);
-        IrValue *before = leaf->cta ? binary(leaf, OP_MUL, span, leaf->cta, position(leaf, OP_GRID, span, NULL, axis)) : NULL;
-        leaf->cta = before ? binary(leaf, OP_ADD, span, before, block) : block;
+        IrValue *before = leaf->cta ? leaf_binary(leaf, OP_MUL, span, leaf->cta, position(leaf, OP_GRID, span, NULL, axis)) : NULL;
+        leaf->cta = before ? leaf_binary(leaf, OP_ADD, span, before, block) : block;
     }
     if (!leaf->cta)
-        leaf->cta = number(leaf, span, 0);
+        leaf->cta = leaf_number(leaf, span, 0);
     return leaf->cta;
+}
+
+IrValue *leaf_state(Leaf *leaf, int home) {
+    int state = leaf->staging->homes.items[home].state;
+    return leaf->kernel->body->args.items[leaf->split->kernel->signature.params.count + state];
 }
 
 /* The slice of a home: operands of the access but for the value, and its extents. */
@@ -252,10 +251,12 @@ static HomeSlice home_slice(Leaf *leaf, int index, const Type *type, Span span) 
             slice.extent[k] = home->store->extent[k];
         return slice;
     }
-    IrValue *zero = number(leaf, span, 0);
-    slice.operands[0] = leaf->kernel->body->args.items[leaf->split->kernel->signature.params.count + home->state];
-    slice.operands[1] = cta_number(leaf, span);
+    IrValue *zero = leaf_number(leaf, span, 0);
+    slice.operands[0] = leaf_state(leaf, index);
+    slice.operands[1] = leaf_cta(leaf, span);
     slice.operands[2] = slice.operands[3] = zero;
+    if (has_state_a_thread(leaf->staging, type))
+        slice.operands[3] = position(leaf, OP_THREAD, span, NULL, 0);
     slice.count = 4;
     for (int k = 0; k < type->rank; k++)
         slice.extent[3 - type->rank + k] = type->dims[k];
@@ -284,7 +285,8 @@ static void store_home(Leaf *leaf, int home, IrValue *value, Span span) {
     IrOp *store = ir_append(leaf->split->context, leaf->block, OP_STORE, span, slice.operands, slice.count, NULL, 0);
     for (int k = 0; k < PHB_MAX_RANK; k++)
         store->extent[k] = slice.extent[k];
-    store->once = slice.type->kind == TYPE_SCALAR;
+    const IrOp *own = leaf->staging->homes.items[home].store;
+    store->once = own ? own->once : slice.type->kind == TYPE_SCALAR && !has_state_a_thread(leaf->staging, slice.type);
 }
 
 static bool is_home(const Leaf *leaf, const IrOp *store) {
@@ -301,7 +303,9 @@ static IrValue *bring(Leaf *leaf, const IrValue *value) {
     if (leaf->copies[value->id])
         return leaf->copies[value->id];
     int home = leaf->staging->home[value->id];
-    if (home >= 0)
+    if (home >= 0 && value->def->kind == OP_SHARED)
+        leaf->copies[value->id] = bring_array(leaf, value, home);
+    else if (home >= 0)
         leaf->copies[value->id] = load_home(leaf, home, value->type, value->def->span);
     else
         copy_op(leaf, value->def);
@@ -328,11 +332,14 @@ static void run_straight(Leaf *leaf, const Part *part, const SavedList *saved) {
     for (int i = 0; i < saved->count; i++)
         if (saved->items[i].value->def && leaf->staging->part_of[saved->items[i].value->id] != leaf->part)
             bring(leaf, saved->items[i].value);
+    enter_part(leaf);
     for (const IrOp *op = part->first; op != part->end; op = op->next)
         if (!is_home(leaf, op) && op->kind != OP_RETURN)
             copy_op(leaf, op);
+    leave_part(leaf);
     for (int i = 0; i < saved->count; i++)
-        store_home(leaf, saved->items[i].home, bring(leaf, saved->items[i].value), leaf->kernel->signature.span);
+        if (saved->items[i].value->type->kind != TYPE_SHARED)
+            store_home(leaf, saved->items[i].home, bring(leaf, saved->items[i].value), leaf->kernel->signature.span);
 }
 
 /* The extent of the chunk at hand: of a tensor along the loop, which need not be one that this stage touches. */
@@ -345,12 +352,14 @@ static void run_loop(Leaf *leaf, const Part *part) {
     for (const IrOp *op = loop->regions.items[0]->first; op; op = op->next)
         bring_operands(leaf, op);
     IrValue **operands = NEW_ARRAY(leaf->split->context->arena, IrValue *, loop->operands.count);
-    operands[0] = number(leaf, loop->span, 0);
+    operands[0] = leaf_number(leaf, loop->span, 0);
     operands[1] = chunk_extent(leaf, loop->span);
     operands[2] = dim_value(leaf, loop->span, leaf->split->axes[leaf->axis].step);
     for (int i = 0; i < loop->results.count; i++)
         operands[3 + i] = load_home(leaf, part->homes[i], loop->results.items[i]->type, loop->span);
+    enter_part(leaf);
     const IrOp *copy = append_copy(leaf, loop, operands);
+    leave_part(leaf);
     for (int i = 0; i < loop->results.count; i++)
         store_home(leaf, part->homes[i], copy->results.items[i], loop->span);
 }

@@ -159,37 +159,6 @@ static void check_places(Split *split, const IrBlock *block) {
     }
 }
 
-static const IrOp *find_thread_code(const IrBlock *block) {
-    for (const IrOp *op = block->first; op; op = op->next) {
-        if (op->kind == OP_SHARED || (op_info[op->kind].traits & TRAIT_THREAD))
-            return op;
-        for (int i = 0; i < op->regions.count; i++)
-            if (find_thread_code(op->regions.items[i]))
-                return find_thread_code(op->regions.items[i]);
-    }
-    return NULL;
-}
-
-static void refuse_thread_code(Split *split, const IrOp *loop, Span at) {
-    Refusal refusal = {
-        .at = loop->span,
-        .rule = "a cluster loop stands in a kernel with thread code",
-        .other = at,
-        .other_text = "thread code",
-        .node = "shared memory and what each thread holds live as long as the CTA",
-        .cluster = "a CTA ends with each chunk, and what it keeps for the next one are the variables of tile code",
-        .edit = split_text(split, "take '%s' from @cluster", split->forms[loop->operands.items[2]->id]->name),
-    };
-    refuse(split, &refusal);
-}
-
 void check_loops(Split *split) {
     check_places(split, split->kernel->body);
-}
-
-void check_thread_code(Split *split) {
-    if (split->axes[FIRST_LOOP].loop && ir_has_thread_code(split->kernel)) {
-        const IrOp *op = find_thread_code(split->kernel->body);
-        refuse_thread_code(split, split->axes[FIRST_LOOP].loop, op ? op->span : split->kernel->signature.cluster_dims_span);
-    }
 }

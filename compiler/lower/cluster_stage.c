@@ -55,7 +55,8 @@ static bool is_stored_before(const IrOp *load, const Part *part) {
 }
 
 static bool is_recomputed(const Staging *s, const IrOp *op, int part) {
-    return (op_info[op->kind].traits & TRAIT_PURE) || (op->kind == OP_LOAD && !is_stored_before(op, &s->parts.items[part]));
+    return (op_info[op->kind].traits & TRAIT_PURE) ||
+           (op->kind == OP_LOAD && ir_is_tensor_access(op) && !is_stored_before(op, &s->parts.items[part]));
 }
 
 /* `part` needs the value, which may be from before it. */
@@ -178,7 +179,7 @@ static int new_home(Staging *s, const Type *type, Span span, const IrOp *store) 
     Home home = {store, result->states.count};
     if (!store) {
         const char *name = arena_printf(context->arena, "state %d, of line %u", home.state, span.line);
-        vec_push(context->arena, &result->states, (ClusterState){name, type});
+        vec_push(context->arena, &result->states, (ClusterState){name, state_type(s, type)});
     }
     vec_push(context->arena, &s->homes, home);
     return s->homes.count - 1;
@@ -309,6 +310,7 @@ void make_stages(Split *split) {
     s.demanded = NEW_ARRAY(arena, int, count);
     for (int i = 0; i < count; i++)
         s.home[i] = -1;
+    find_threads(&s);
     find_parts(&s);
     find_kept(&s);
     find_homes(&s);

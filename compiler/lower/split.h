@@ -109,7 +109,6 @@ const IrOp *loop_around(Split *split, const IrOp *op);
 /* Bounds of loops name whole axes: whole(T, k) for each dim that is the extent of one. */
 void bounds_name_whole_axes(Split *split);
 void check_loops(Split *split); /* before loops_settle: the rule is about the text */
-void check_thread_code(Split *split);
 
 /* ---- cluster_halo.c ---- */
 
