@@ -8,7 +8,7 @@ Fenced blocks, by what stands after the fence:
               `…` in them is any text of a line, a line of `…` alone any lines.
   LANG FILE   is written to FILE, for the commands after it
 Other blocks are left alone, and so is what a comment <!-- not run --> stands before. BIN is a folder put before the PATH.
-Measured times and rates, build ids, which pod computed how much, and progress on the way may differ. --update puts what was printed in the place of what differs."""
+Measured times and rates, build ids, which pod came first and computed how much, and progress on the way may differ. --update puts what was printed in the place of what differs."""
 import os
 import re
 import signal
@@ -19,7 +19,7 @@ import tempfile
 MEASURED = [
     (re.compile(r"\b\d+(\.\d+)?(e[+-]?\d+)? (s|ms|us|[kMG]B/s|B/s|F/s)(?!\w)"), r"# \3"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "BUILD"),
-    (re.compile(r"\bcomputed \d+"), "computed #"),
+    (re.compile(r"\bpod \S+ computed \d+(, pod \S+ computed \d+)*"), lambda found: ", ".join(sorted(re.findall(r"pod \S+ computed", found.group())))),
     (re.compile(r"(?m)^\w+: \d+/\d+ tiles \((?!100 ).*\n"), ""),
 ]
 
