@@ -25,6 +25,10 @@ const Dim *form_origin(Split *split, int param, int axis) {
     return form_position(split, "origin", split->kernel->signature.params.items[param].name, axis);
 }
 
+const Dim *form_whole(Split *split, int param, int axis) {
+    return form_position(split, "whole", split->kernel->signature.params.items[param].name, axis);
+}
+
 typedef struct Replacement {
     const char *name;
     const Dim *by;
@@ -56,7 +60,7 @@ static const Dim *whole_declared(Split *split, const char *name) {
     const Signature *signature = &split->kernel->signature;
     for (int i = 0; strncmp(name, "whole(", sizeof "whole(" - 1) == 0 && i < signature->params.count; i++)
         for (int k = 0; k < signature->params.items[i].type->rank; k++)
-            if (form_position(split, "whole", signature->params.items[i].name, k)->name == name)
+            if (form_whole(split, i, k)->name == name)
                 return signature->params.items[i].type->dims[k];
     return NULL;
 }
@@ -160,7 +164,7 @@ bool form_not_negative(Split *split, const Dim *form) {
 
 /* ---- names for values ---- */
 
-static void add_range(Split *split, const Dim *name, const Dim *low, const Dim *high, bool per_element) {
+void form_range(Split *split, const Dim *name, const Dim *low, const Dim *high, bool per_element) {
     for (int i = 0; i < split->ranges.count; i++)
         if (split->ranges.items[i].name == name->name)
             return;
@@ -171,7 +175,7 @@ static void add_range(Split *split, const Dim *name, const Dim *low, const Dim *
 static const Dim *value_name(Split *split, const IrValue *value) {
     const Dim *name = form_name(split, arena_printf(split->context->arena, "%%%d", value->id));
     if (value->type->rank > 0)
-        add_range(split, name, NULL, NULL, true);
+        form_range(split, name, NULL, NULL, true);
     return name;
 }
 
@@ -183,7 +187,7 @@ static const Dim *moved_form(Split *split, const Dim *form, const IrValue *value
         if (!range.per_element || !dim_mentions(form, range.name))
             continue;
         const Dim *name = form_name(split, arena_printf(split->context->arena, "%s.%d", range.name, value->id));
-        add_range(split, name, range.low, range.high, true);
+        form_range(split, name, range.low, range.high, true);
         form = form_replace(split, form, dim_name(split->context->dims, range.name), name);
     }
     return form;
@@ -192,7 +196,7 @@ static const Dim *moved_form(Split *split, const Dim *form, const IrValue *value
 static const Dim *iota_form(Split *split, const IrValue *value) {
     DimPool *dims = split->context->dims;
     const Dim *name = form_name(split, arena_printf(split->context->arena, "%%%d", value->id));
-    add_range(split, name, dim_int(dims, 0), dim_op(dims, PHB_EXPR_SUB, value->type->dims[0], dim_int(dims, 1)), true);
+    form_range(split, name, dim_int(dims, 0), dim_op(dims, PHB_EXPR_SUB, value->type->dims[0], dim_int(dims, 1)), true);
     return name;
 }
 
@@ -248,7 +252,7 @@ static const Dim *thread_form(Split *split, const IrOp *op) {
     int64_t threads = split->kernel->signature.launch_threads;
     const Dim *name = form_name(split, arena_printf(split->context->arena, "%%%d", op->results.items[0]->id));
     if (threads > 0)
-        add_range(split, name, dim_int(dims, 0), dim_int(dims, op->kind == OP_LANE ? 31 : op->kind == OP_WARP ? (threads - 1) / 32 : threads - 1), false);
+        form_range(split, name, dim_int(dims, 0), dim_int(dims, op->kind == OP_LANE ? 31 : op->kind == OP_WARP ? (threads - 1) / 32 : threads - 1), false);
     return name;
 }
 
@@ -268,6 +272,9 @@ static const Dim *result_form(Split *split, const IrOp *op, const IrValue *resul
         return moved_form(split, split->forms[operand->id], result);
     case OP_CONVERT:
         return is_i64(result) && operand->type->scalar == PHB_I32 ? split->forms[operand->id] : NULL;
+    case OP_MIN:
+    case OP_MAX:
+        return is_i64(result) ? clamp_form(split, op) : NULL;
     default:
         return is_i64(result) ? op_form(split, op) : NULL;
     }
@@ -355,7 +362,7 @@ static void analyse_index(Split *split, const IrOp *loop) {
     }
     analyse_passed(split, index, 0);
     if (is_positive(split->forms[loop->operands.items[2]->id]))
-        add_range(split, split->forms[index->id], start, dim_op(dims, PHB_EXPR_SUB, end, dim_int(dims, 1)), false);
+        form_range(split, split->forms[index->id], start, dim_op(dims, PHB_EXPR_SUB, end, dim_int(dims, 1)), false);
 }
 
 static void analyse_block(Split *split, const IrBlock *block);
@@ -394,8 +401,7 @@ static void analyse_block(Split *split, const IrBlock *block) {
 
 /* ---- accesses ---- */
 
-/* form = own offset + rest for the one axis that it mentions; false where it is anything else. */
-static bool split_linear(Split *split, const Dim *form, int *axis, const Dim **step, const Dim **rest) {
+bool split_linear(Split *split, const Dim *form, int *axis, const Dim **step, const Dim **rest) {
     const Dim *own = NULL;
     for (int a = 0; a < MAX_AXES; a++) {
         const Dim *name = axis_form(split, a);
@@ -425,8 +431,7 @@ static bool is_in_halo(Split *split, const Dim *rest, const Dim *extent, const D
     return before && after && form_not_negative(split, before) && form_not_negative(split, after);
 }
 
-/* The greatest that `form` gets over the ranges of its names; NULL where that is not known. */
-static const Dim *form_greatest(Split *split, const Dim *form) {
+const Dim *form_greatest(Split *split, const Dim *form) {
     for (int i = split->ranges.count - 1; form && i >= 0; i--) {
         const NameRange *range = &split->ranges.items[i];
         if (!dim_mentions(form, range->name))
@@ -528,6 +533,7 @@ void affine_analyse(Split *split) {
     memset(split->axes, 0, sizeof split->axes);
     split->forms = NEW_ARRAY(context->arena, const Dim *, split->value_count + 1);
     split->opaque = NEW_ARRAY(context->arena, bool, split->value_count + 1);
+    split->clamped = NEW_ARRAY(context->arena, const Dim *, split->value_count + 1);
     split->depends = NEW_ARRAY(context->arena, unsigned, split->value_count + 1);
     for (int i = 0; i < body->args.count; i++) {
         const IrValue *arg = body->args.items[i];

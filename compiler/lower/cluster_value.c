@@ -1,6 +1,6 @@
 /* What values may depend on, LANGUAGE.md 9. ctx.block, ctx.grid and a dim that names a split axis mean something else in a leaf than in the whole
- * problem, so they may reach a value only in a sum with the origin, or a comparison with the extent, that takes the difference back. Positions that a
- * kernel asks for by name (ctx.super, origin, extent) are allowed, with a warning where one reaches a store. */
+ * problem, so they may reach a value only in a sum with the origin, or a comparison, min or max with the extent, that takes the difference back.
+ * Positions that a kernel asks for by name (ctx.super, origin, extent) are allowed, with a warning where one reaches a store. */
 #include "compiler/lower/split.h"
 
 typedef enum MisuseKind { MISUSE_OFFSET, MISUSE_GRID, MISUSE_DIM } MisuseKind;
@@ -95,6 +95,22 @@ static const Dim *count_in(Split *split, const Dim *form, int axis) {
     return dim_mentions(form, names[0]->name) ? names[0] : dim_mentions(form, names[1]->name) ? names[1] : NULL;
 }
 
+/* What is wrong with `form` where it is the same number in both readings, or is to be: false, nothing. */
+static bool form_misuse(Split *split, const Dim *form, Misuse *misuse) {
+    for (misuse->axis = 0; misuse->axis < MAX_AXES; misuse->axis++) {
+        misuse->kind = MISUSE_OFFSET;
+        if (!offset_is_global(split, form, misuse->axis))
+            return true;
+        misuse->kind = MISUSE_GRID;
+        misuse->name = misuse->axis < FIRST_LOOP ? count_in(split, form, misuse->axis) : NULL;
+        if (misuse->name)
+            return true;
+    }
+    misuse->kind = MISUSE_DIM;
+    misuse->name = split_dim_in(split, form, &misuse->axis);
+    return misuse->name;
+}
+
 static Misuse *misuse_of_form(ValueCheck *check, const IrOp *op, const IrValue *value) {
     Split *split = check->split;
     const Dim *form = split->forms[value->id];
@@ -104,21 +120,8 @@ static Misuse *misuse_of_form(ValueCheck *check, const IrOp *op, const IrValue *
         if (check->found.items[i]->op == op && check->found.items[i]->value == value)
             return check->found.items[i];
     Misuse misuse = {.op = op, .value = value};
-    for (misuse.axis = 0; misuse.axis < MAX_AXES; misuse.axis++) {
-        misuse.kind = MISUSE_OFFSET;
-        if (!offset_is_global(split, form, misuse.axis))
-            break;
-        misuse.kind = MISUSE_GRID;
-        misuse.name = misuse.axis < FIRST_LOOP ? count_in(split, form, misuse.axis) : NULL;
-        if (misuse.name)
-            break;
-    }
-    if (misuse.axis == MAX_AXES) {
-        misuse.kind = MISUSE_DIM;
-        misuse.name = split_dim_in(split, form, &misuse.axis);
-        if (!misuse.name)
-            return NULL;
-    }
+    if (!form_misuse(split, form, &misuse))
+        return NULL;
     Misuse *result = NEW(split->context->arena, Misuse);
     *result = misuse;
     vec_push(split->context->arena, &check->found, result);
@@ -148,10 +151,11 @@ static const char *form_varies(Split *split, const Dim *form) {
 
 /* ---- comparisons with an edge ---- */
 
-/* `difference` is the own offset + e - extent for an e that keeps the offset in its own tile: then the comparison comes out the same in both readings,
- * since in all but the last super-tile the offset is below both extents, and in the last one both sides are moved by the same origin. Gives the tensor
- * axis whose extent it is, or -1. */
-static int edge_of_difference(Split *split, const Dim *difference, int axis) {
+/* `difference` is the own offset + e - extent for an e < `limit`. With the tile's extent for the limit, whether it is negative comes out the same in
+ * both readings, and with one more whether it is positive, and by how much: in all but the last super-tile the own tile ends at the extent at the
+ * latest, and in the last one both sides are moved by the same origin. Gives the tensor axis whose extent it is, or -1. A dim is an extent where
+ * `names_whole`. */
+static int edge_of_difference(Split *split, const Dim *difference, int axis, const Dim *limit, bool names_whole) {
     DimPool *dims = split->context->dims;
     const Dim *own = own_form(split, axis);
     const Dim *rest = own ? dim_op(dims, PHB_EXPR_SUB, difference, own) : NULL;
@@ -160,14 +164,30 @@ static int edge_of_difference(Split *split, const Dim *difference, int axis) {
             continue; /* the leaf's extent is that of what is cut, and this one's own edge is elsewhere */
         const Dim *edges[2] = {axis_extent(split, at), declared_at(split, at)};
         for (int i = 0; i < 2; i++) {
-            const Dim *inside = i == 0 || edges[i]->kind == PHB_EXPR_DIM ? dim_op(dims, PHB_EXPR_ADD, rest, edges[i]) : NULL;
-            if (inside && form_within(split, inside, split->axes[axis].step))
+            const Dim *beyond = i == 0 || (edges[i]->kind == PHB_EXPR_DIM && names_whole) ? dim_op(dims, PHB_EXPR_ADD, rest, edges[i]) : NULL;
+            const Dim *left = beyond ? dim_op(dims, PHB_EXPR_SUB, limit, beyond) : NULL;
+            left = left ? dim_op(dims, PHB_EXPR_SUB, left, dim_int(dims, 1)) : NULL;
+            if (left && form_not_negative(split, left))
                 return at;
         }
     }
     return -1;
 }
 
+/* For any axis, with a limit of its tile's extent and `more`. */
+static int edge_of(Split *split, const Dim *difference, int more, bool is_compared) {
+    DimPool *dims = split->context->dims;
+    for (int axis = 0; axis < MAX_AXES && difference; axis++) {
+        const SplitAxis *own = &split->axes[axis];
+        const Dim *limit = own->step ? dim_op(dims, PHB_EXPR_ADD, own->step, dim_int(dims, more)) : NULL;
+        int at = limit ? edge_of_difference(split, difference, axis, limit, is_compared || !own->split) : -1;
+        if (at >= 0)
+            return at;
+    }
+    return -1;
+}
+
+/* a < b is whether a - b is negative, a <= b whether it is not positive; b - a the other way round. */
 int edge_compared(Split *split, const IrOp *op) {
     if (!(op_info[op->kind].traits & TRAIT_COMPARE))
         return -1;
@@ -175,22 +195,46 @@ int edge_compared(Split *split, const IrOp *op) {
     if (!a || !b)
         return -1;
     DimPool *dims = split->context->dims;
-    const Dim *differences[2] = {dim_op(dims, PHB_EXPR_SUB, a, b), dim_op(dims, PHB_EXPR_SUB, b, a)};
-    for (int axis = 0; axis < MAX_AXES; axis++) {
-        for (int i = 0; i < 2; i++) {
-            int at = split->axes[axis].step && differences[i] ? edge_of_difference(split, differences[i], axis) : -1;
-            if (at >= 0)
-                return at;
-        }
-    }
-    return -1;
+    int at = edge_of(split, dim_op(dims, PHB_EXPR_SUB, a, b), op->kind == OP_LE, true);
+    return at >= 0 ? at : edge_of(split, dim_op(dims, PHB_EXPR_SUB, b, a), op->kind == OP_LT, true);
+}
+
+/* What decides a comparison, or what a min or max of positions is named for; NULL: the op is neither. */
+static const Dim *difference_of(Split *split, const IrOp *op) {
+    const IrValue *result = op->results.count == 1 ? op->results.items[0] : NULL;
+    if (result && split->clamped[result->id])
+        return split->clamped[result->id];
+    if (!(op_info[op->kind].traits & TRAIT_COMPARE))
+        return NULL;
+    const Dim *a = split->forms[op->operands.items[0]->id], *b = split->forms[op->operands.items[1]->id];
+    return a && b ? dim_op(split->context->dims, PHB_EXPR_SUB, a, b) : NULL;
+}
+
+/* Both readings decide alike, whatever the operands are by themselves. *varies: the position that it changes with. */
+static bool decides_alike(Split *split, const IrOp *op, const char **varies) {
+    const Dim *difference = difference_of(split, op);
+    bool is_compared = op_info[op->kind].traits & TRAIT_COMPARE;
+    Misuse misuse;
+    *varies = NULL;
+    if (!difference)
+        return false;
+    if (is_compared ? edge_compared(split, op) >= 0 : edge_of(split, difference, 1, false) >= 0)
+        return true;
+    *varies = form_varies(split, difference);
+    return !form_misuse(split, difference, &misuse);
 }
 
 /* ---- reports ---- */
 
-static Span value_span(const IrValue *value, Span otherwise) {
+/* What is the same in every element of a tile; any other value as it is. */
+static const IrValue *spread_value(const IrValue *value) {
     while (value->def && value->def->kind == OP_BROADCAST)
         value = value->def->operands.items[0];
+    return value;
+}
+
+static Span value_span(const IrValue *value, Span otherwise) {
+    value = spread_value(value);
     return value->def && value->def->span.line ? value->def->span : otherwise;
 }
 
@@ -214,6 +258,13 @@ static const char *position_edit(Split *split, const Misuse *misuse) {
     const char *global = split_text(split, "%s + %s", origin, own_offset(split, misuse->axis, step));
     if (op_info[misuse->op->kind].traits & TRAIT_COMPARE)
         return split_text(split, "compare '%s', with 'whole%s' where the edge is meant", global, of_axis);
+    const Dim *excess = difference_of(split, misuse->op), *declared = split->axes[misuse->axis].extent;
+    if (excess && declared && edge_of(split, excess, 1, true) >= 0)
+        return split_text(split, "write 'extent%s' for '%s'", of_axis, split_dim_text(split, declared));
+    if (excess)
+        return split_text(split, "write '%s', with 'whole%s' where the edge is meant", global, of_axis);
+    if (split->clamped[spread_value(misuse->value)->id])
+        return split_text(split, "add '%s' to it", origin);
     return split_text(split, "write '%s'", global);
 }
 
@@ -224,11 +275,12 @@ static void report_position(Split *split, const Misuse *misuse) {
     const char *when = split->axes[misuse->axis].split ? "" : " if its axis were split";
     Refusal refusal = {
         .at = misuse->op->span,
-        .rule =
-            split_text(split, "a value depends on '%s' other than by a sum with 'origin' or a comparison with 'extent' of the axis it indexes", name),
+        .rule = split_text(split,
+            "a value depends on '%s' other than by a sum with 'origin', or 'min', 'max' or a comparison with 'extent', of the axis it indexes", name),
         .other = value_span(misuse->value, is_loop ? split->axes[misuse->axis].loop->span : misuse->op->span),
         .other_text = form ? split_text(split, "it depends on '%s'", form) : "it depends on this",
-        .node = is_loop ? split_text(split, "'%s' runs along the whole axis", name) : split_text(split, "'%s' counts the CTAs of the whole problem", name),
+        .node = is_loop ? split_text(split, "'%s' runs along the whole axis", name)
+                        : split_text(split, "'%s' counts the CTAs of the whole problem", name),
         .cluster = is_loop ? split_text(split, "'%s' runs along one chunk, from 0, so the value would change with the size of the chunks", name)
                            : split_text(split, "'%s' counts those of one super-tile, so the value would change with the super-tile%s", name, when),
         .edit = position_edit(split, misuse),
@@ -315,13 +367,14 @@ static void check_access(ValueCheck *check, const IrOp *op, Fault fault, Fault c
 static void check_op(ValueCheck *check, const IrOp *op, Fault control) {
     Split *split = check->split;
     const IrValue *result = op->results.count == 1 ? op->results.items[0] : NULL;
-    bool takes_forms = result && !split->opaque[result->id]; /* a sum or product: its own form says all about it */
-    bool is_edge = edge_compared(split, op) >= 0;
-    Fault fault = {NULL, NULL};
+    bool takes_forms = result && !split->opaque[result->id] && !split->clamped[result->id]; /* its own form says all about it */
+    const char *varies = NULL;
+    bool is_settled = takes_forms || decides_alike(split, op, &varies);
+    Fault fault = {NULL, is_settled ? varies : NULL};
     for (int i = 0; i < op->operands.count; i++) {
         const IrValue *value = op->operands.items[i];
         Fault inherited = {check->misuse[value->id], check->varies[value->id]};
-        fault = join(fault, takes_forms || is_edge ? inherited : check_use(check, op, value, is_subscript(op, i)));
+        fault = join(fault, is_settled ? inherited : check_use(check, op, value, is_subscript(op, i)));
     }
     if (result)
         set_fault(check, result, fault);

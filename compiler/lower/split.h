@@ -55,6 +55,7 @@ typedef struct Split {
     ClusterKernel *result;
     const Dim **forms; /* by IrValue.id */
     bool *opaque;      /* by IrValue.id: the form is a name for the value itself */
+    const Dim **clamped; /* by IrValue.id: of a min or max of positions, what cluster_clamp.c takes the greater of it and 0 of; else NULL */
     /* By IrValue.id: axes of ctx.block and ctx.grid, and variables of cluster loops, that it is computed from, as bits; through memory does not count.
      * Nor do a loop's bounds for its index: what they may depend on is cluster_value.c's matter, and then the index runs through the same numbers in
      * both readings. */
@@ -85,12 +86,19 @@ void affine_analyse(Split *split); /* numbers the kernel's values; fills forms, 
 const Dim *axis_form(Split *split, int axis); /* ctx.block.axis, or the loop's variable */
 const Dim *form_name(Split *split, const char *name);
 const Dim *form_origin(Split *split, int param, int axis);
+const Dim *form_whole(Split *split, int param, int axis);
 const Dim *form_replace(Split *split, const Dim *form, const Dim *name, const Dim *by); /* NULL on overflow */
 bool form_mentions_extent(const Dim *form, const char *tensor, int axis);
 /* 0 <= rest < step in every assignment of the leaf, wherever in their ranges the names are. */
 bool form_within(Split *split, const Dim *rest, const Dim *step);
 /* 0 <= form, the same way, and for all values from 1 on of symbolic dims. */
 bool form_not_negative(Split *split, const Dim *form);
+/* The greatest that `form` gets over the ranges of its names, as an expression over dims; NULL where that is not known. */
+const Dim *form_greatest(Split *split, const Dim *form);
+/* form = own offset + rest for the one axis that it mentions; false where it is anything else. */
+bool split_linear(Split *split, const Dim *form, int *axis, const Dim **step, const Dim **rest);
+/* Says once what a name is between; low NULL or high NULL: nothing is known. */
+void form_range(Split *split, const Dim *name, const Dim *low, const Dim *high, bool per_element);
 /* The halo that allows a load of the access; NULL where no dim says it. */
 const Dim *halo_needed(Split *split, const AxisAccess *access);
 /* extent(T, k) and whole(T, k) as the declared extent: what both readings call the whole axis. */
@@ -103,6 +111,10 @@ bool is_cluster_loop(Split *split, const IrOp *op);
 int loop_axis(Split *split, const IrOp *op);
 /* The innermost cluster loop around `op`, or NULL. */
 const IrOp *loop_around(Split *split, const IrOp *op);
+
+/* ---- cluster_clamp.c: offsets that min and max keep inside of an axis ---- */
+
+const Dim *clamp_form(Split *split, const IrOp *op); /* of a min or max; NULL: neither operand is a position, or nothing bounds their difference */
 
 /* ---- cluster_loop.c: which loops run across super-tiles ---- */
 

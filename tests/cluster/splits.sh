@@ -50,7 +50,8 @@ kda)
 "BH": 2, "BT": 16
 "BH": 3, "BT": 112'
     ;;
-stencil)
+stencil | clamped)
+    [ $kernel = stencil ] || source=$here/clamped.phb
     leaf='BY=8 BX=16'
     output=w
     floats u $((133 * 150)) 0 100

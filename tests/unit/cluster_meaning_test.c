@@ -21,7 +21,8 @@ static int pick(int count) {
 typedef struct Generator {
     Buffer body;
     int count;       /* values so far */
-    int offsets[2];  /* ctx.block.x * BX, ctx.block.y * BY */
+    int offsets[2];  /* ctx.block.y * BY, ctx.block.x * BX */
+    int steps[2];    /* BY, BX */
     int scalars[64]; /* i64 values */
     int scalar_count;
 } Generator;
@@ -42,6 +43,50 @@ static int scalar(Generator *g) {
     return g->scalars[pick(g->scalar_count)];
 }
 
+/* Whether a position near the end of a tensor axis is before it. */
+static int before_end(Generator *g, int here, int end) {
+    bool turned = pick(2);
+    int decided = define(g, "%s %%%d, %%%d : bool", pick(2) ? "le" : "lt", turned ? end : here, turned ? here : end);
+    return define(g, "convert %%%d : i64", decided);
+}
+
+/* A position near the own tile. */
+static int near(Generator *g, int axis) {
+    int shift = pick(3) ? define(g, "const %d : i64", pick(7) - 2) : g->steps[axis];
+    return define(g, "add %%%d, %%%d : i64", g->offsets[axis], shift);
+}
+
+/* The same, held inside of a tensor axis by its extent or by its start. */
+static int clamped(Generator *g, int axis, int here) {
+    char tensor = "abtc"[pick(TENSORS)];
+    int end = define(g, "%s %%%c, %d : i64", pick(4) ? "extent" : "whole", tensor, pick(6) ? axis : !axis);
+    int start = define(g, "origin %%%c, %d : i64", tensor, axis);
+    switch (pick(6)) {
+    case 0:
+        return define(g, "min %%%d, %%%d : i64", here, end);
+    case 1:
+    case 2:
+        return define(g, "min %%%d, %%%d : i64", define(g, "sub %%%d, %%%d : i64", end, define(g, "const %d : i64", pick(4))), here);
+    case 3:
+        return define(g, "max %%%d, %%%d : i64", here, define(g, "neg %%%d : i64", start));
+    case 4:
+        return define(g, "max %%%d, %%%d : i64", end, here);
+    default:
+        return define(g, "min %%%d, %%%d : i64", define(g, "add %%%d, %%%d : i64", start, here), end);
+    }
+}
+
+/* A number that is often the same in both readings: what is left of the own offset, a sum with the origin, a comparison. */
+static int settled(Generator *g) {
+    int axis = pick(2), here = near(g, axis);
+    if (pick(3) == 0)
+        return before_end(g, here, define(g, "extent %%%c, %d : i64", "abc"[pick(3)], axis));
+    int value = clamped(g, axis, here);
+    if (pick(2))
+        return define(g, "sub %%%d, %%%d : i64", value, g->offsets[axis]);
+    return pick(2) ? define(g, "add %%%d, %%%d : i64", value, define(g, "origin %%c, %d : i64", axis)) : value;
+}
+
 /* Mostly sensible: the tile's own offset, the same with a small distance, a constant, sometimes anything. */
 static int offset(Generator *g, int axis) {
     int kind = pick(20);
@@ -50,7 +95,7 @@ static int offset(Generator *g, int axis) {
     if (kind < 16)
         return define(g, "add %%%d, %%%d : i64", g->offsets[axis], define(g, "const %d : i64", pick(4) - 1));
     if (kind < 17)
-        return g->offsets[!axis];
+        return pick(2) ? g->offsets[!axis] : clamped(g, axis, near(g, axis));
     return kind < 19 ? define(g, "const %d : i64", pick(3)) : scalar(g);
 }
 
@@ -58,8 +103,10 @@ static void add_scalar(Generator *g) {
     static const char *const tensors = "abtc";
     static const char *const operations[] = {"add", "sub", "mul", "add", "div", "rem"};
     static const char *const comparisons[] = {"lt", "le", "eq", "ne"};
-    int kind = pick(12), result;
-    if (kind == 0)
+    int kind = pick(16), result;
+    if (kind > 11)
+        result = settled(g);
+    else if (kind == 0)
         result = define(g, "ctx.grid.%c : i64", "xy"[pick(2)]);
     else if (kind == 1)
         result = define(g, "dim %s : i64", pick(2) ? "N" : "M");
@@ -79,6 +126,8 @@ static char *generate(void) {
     int x = define(&g, "ctx.block.x : i64"), y = define(&g, "ctx.block.y : i64");
     g.offsets[1] = define(&g, "mul %%%d, %%%d : i64", x, bx);
     g.offsets[0] = define(&g, "mul %%%d, %%%d : i64", y, by);
+    g.steps[0] = by;
+    g.steps[1] = bx;
     int start[] = {bx, by, x, y, g.offsets[0], g.offsets[1], g.offsets[0], g.offsets[1]};
     memcpy(g.scalars, start, sizeof start);
     g.scalar_count = 8;
@@ -88,14 +137,18 @@ static char *generate(void) {
     for (int i = 1 + pick(3); i > 0; i--) {
         char tensor = "abtcc"[pick(5)];
         int rows = offset(&g, 0), columns = offset(&g, 1), value;
-        if (pick(4) == 0)
+        if (pick(3) == 0)
+            value = define(
+                &g, "broadcast %%%d : tile<i64>[BY, BX]", define(&g, "load %%%c[%%%d, %%%d] : i64", tensor, rows, clamped(&g, 1, near(&g, 1))));
+        else if (pick(4) == 0)
             value = define(&g, "broadcast %%%d : tile<i64>[BY, BX]", define(&g, "load %%%c[%%%d, %%%d] : i64", tensor, rows, columns));
         else
             value = define(&g, "load %%%c[%%%d :+ BY, %%%d :+ BX] : tile<i64>[BY, BX]", tensor, rows, columns);
         sum = sum < 0 ? value : define(&g, "add %%%d, %%%d : tile<i64>[BY, BX]", sum, value);
     }
     if (pick(2))
-        sum = define(&g, "mul %%%d, %%%d : tile<i64>[BY, BX]", sum, define(&g, "broadcast %%%d : tile<i64>[BY, BX]", scalar(&g)));
+        sum = define(
+            &g, "mul %%%d, %%%d : tile<i64>[BY, BX]", sum, define(&g, "broadcast %%%d : tile<i64>[BY, BX]", pick(2) ? scalar(&g) : settled(&g)));
     if (pick(8) == 0)
         buffer_printf(&g.body, "    store %%c[%%%d, %%%d] = %%%d\n", g.offsets[0], g.offsets[1], scalar(&g));
     else
@@ -177,6 +230,12 @@ static int64_t compute(OpKind kind, int64_t a, int64_t b) {
         return a < b;
     case OP_LE:
         return a <= b;
+    case OP_NEG:
+        return (int64_t)(0 - x);
+    case OP_MIN:
+        return a < b ? a : b;
+    case OP_MAX:
+        return a > b ? a : b;
     default:
         return a; /* convert */
     }
