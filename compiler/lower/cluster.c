@@ -80,12 +80,12 @@ static void refuse_shifted(Split *split, const Access *access, int k) {
         .other = other ? other->op->span : access->op->operands.items[1 + k]->def->span,
         .other_text = other && form ? split_text(split, "axis %d is accessed at '%s' here, and at '%s' there", k, own, form)
                       : other       ? split_text(split, "axis %d is accessed at '%s' here", k, own)
-                            : split_text(split, "the offset is not proved to stay in the tile at '%s'", own),
+                                    : split_text(split, "the offset is not proved to stay in the tile at '%s'", own),
         .node = split_text(split, "'%s' is one tensor, and a slice may start anywhere in it", name),
         .cluster = split_text(split, "a unit of work holds one super-tile of '%s' along axis %d, and this slice also reaches the next one", name, k),
         .edit = stores  ? split_text(split, "store at '%s'", own)
                 : width ? split_text(split, "declare '@halo(%s = %s)'", name, halo_text(split, access->param * PHB_MAX_RANK + k, width))
-                        : split_text(split, "declare '@halo(%s = w)' with the width w that the offset needs", name),
+                        : split_text(split, "bound the offset by 'min' and 'max', and declare '@halo(%s = w)' with the width w that it needs", name),
     };
     refuse(split, &refusal);
 }

@@ -1,11 +1,15 @@
-/* min and max of positions. With r = max(0, a - b), min(a, b) is a - r and max(a, b) is b + r. Where a - b has an upper end that is no position, r
- * gets a name and a range, so that a clamped offset is an offset like any other: min(row + 3, extent(T, 0) - 1) is row + 3 - r with r in [0, 3].
+/* What min and max say of offsets. Of other values they say a range, which a halo may be wide enough for: max(min(n, 3), -3).
+ *
+ * Of positions: with r = max(0, a - b), min(a, b) is a - r and max(a, b) is b + r. Where a - b has an upper end that is no position, r gets
+ * a name and a range, so that a clamped offset is an offset like any other: min(row + 3, extent(T, 0) - 1) is row + 3 - r with r in [0, 3].
  *
  * Takes it that offsets are where the grid and the loops put them: not before the start of the axis that they index, and before its end. Whether the
  * extent is one of the axis, and whether r is the same in both readings, cluster_value.c asks once it is known what indexes what. */
 #include "compiler/lower/split.h"
 
 #include <string.h>
+
+enum { BOUND_DEPTH = 8 }; /* of min and max in one another */
 
 static const Dim *negative(Split *split, const Dim *form) {
     return dim_op(split->context->dims, PHB_EXPR_SUB, dim_int(split->context->dims, 0), form);
@@ -83,14 +87,41 @@ static const Dim *name_excess(Split *split, const IrValue *value, const Dim *dif
     return name;
 }
 
+/* The greatest or the least that min and max let a value be, over dims; NULL: they do not say. */
+static const Dim *bound(Split *split, const IrValue *value, bool is_greatest, int depth) {
+    const Dim *form = split->forms[value->id], *down = form ? negative(split, form) : NULL;
+    const Dim *known = is_greatest ? form : down;
+    known = known ? form_greatest(split, known) : NULL;
+    if (known)
+        return is_greatest ? known : negative(split, known);
+    const IrOp *op = value->def;
+    if (!op || (op->kind != OP_MIN && op->kind != OP_MAX) || depth == BOUND_DEPTH)
+        return NULL;
+    const Dim *a = bound(split, op->operands.items[0], is_greatest, depth + 1), *b = bound(split, op->operands.items[1], is_greatest, depth + 1);
+    if ((op->kind == OP_MIN) == is_greatest)
+        return a ? a : b;
+    const Dim *more = a && b ? dim_op(split->context->dims, PHB_EXPR_SUB, a, b) : NULL, *less = more ? negative(split, more) : NULL;
+    if (more && form_not_negative(split, more))
+        return is_greatest ? a : b;
+    return less && form_not_negative(split, less) ? (is_greatest ? b : a) : NULL;
+}
+
+static void name_bounded(Split *split, const IrValue *value) {
+    const Dim *low = bound(split, value, false, 0), *high = bound(split, value, true, 0);
+    if (low && high)
+        form_range(split, form_name(split, arena_printf(split->context->arena, "%%%d", value->id)), low, high, value->type->rank > 0);
+}
+
 const Dim *clamp_form(Split *split, const IrOp *op) {
     DimPool *dims = split->context->dims;
     bool is_min = op->kind == OP_MIN;
     const Dim *operands[2] = {split->forms[op->operands.items[0]->id], split->forms[op->operands.items[1]->id]};
+    if (!mentions_axis(split, operands[0]) && !mentions_axis(split, operands[1])) {
+        name_bounded(split, op->results.items[0]);
+        return NULL;
+    }
     for (int i = 0; i < 2; i++) {
         const Dim *a = operands[i], *b = operands[!i], *base = is_min ? a : b;
-        if (!mentions_axis(split, a) && !mentions_axis(split, b))
-            return NULL;
         const Dim *difference = dim_op(dims, PHB_EXPR_SUB, a, b), *most = difference ? greatest(split, difference) : NULL;
         if (most)
             return dim_op(dims, is_min ? PHB_EXPR_SUB : PHB_EXPR_ADD, base, name_excess(split, op->results.items[0], difference, most));

@@ -294,7 +294,7 @@ static void refuse_states(Split *split, const IrOp *loop, int tensors, int state
         .other_text = split_text(split, "it has %d tensors", tensors),
         .node = "variables live in the CTA, however many",
         .cluster = "each of them is a tensor of its own between stages",
-        .edit = "carry fewer variables across the loop",
+        .edit = split_text(split, "carry %d fewer across the loop", tensors + states - PHB_MAX_PARAMS),
     };
     refuse(split, &refusal);
 }

@@ -114,7 +114,8 @@ const IrOp *loop_around(Split *split, const IrOp *op);
 
 /* ---- cluster_clamp.c: offsets that min and max keep inside of an axis ---- */
 
-const Dim *clamp_form(Split *split, const IrOp *op); /* of a min or max; NULL: neither operand is a position, or nothing bounds their difference */
+/* Of a min or max; NULL: neither operand is a position, or nothing bounds their difference. */
+const Dim *clamp_form(Split *split, const IrOp *op);
 
 /* ---- cluster_loop.c: which loops run across super-tiles ---- */
 

@@ -128,7 +128,14 @@ static bool bind_axis(const Problem *problem, const ExprScope *scope, Operand *o
     return true;
 }
 
-static bool bind_halo(const ExprScope *scope, Operand *operand, int k, Error *error) {
+/* The @cluster dim by which an axis of an operand is cut. */
+static const char *cutting_dim(const Problem *problem, const Operand *operand, int k) {
+    const PhbKernel *kernel = problem->kernel;
+    int dim = operand->axis[k] == CHUNK ? kernel->loops[operand->loop].dim : kernel->grid[operand->axis[k]].dim;
+    return kernel->dims[dim].name;
+}
+
+static bool bind_halo(const Problem *problem, const ExprScope *scope, Operand *operand, int k, Error *error) {
     const PhbExpr *halo = &operand->tensor->axes[k].halo;
     if (halo->count == 0)
         return true;
@@ -136,12 +143,12 @@ static bool bind_halo(const ExprScope *scope, Operand *operand, int k, Error *er
         return error_set(error, "tensor '%s': overflow or division by zero in its halo '%s'", operand->name, halo->text);
     if (operand->halo[k] < 0)
         return error_set(error, "tensor '%s': its halo '%s' is %" PRId64, operand->name, halo->text, operand->halo[k]);
-    int64_t last = operand->span[k] - (ceil_div(operand->span[k], operand->size[k]) - 1) * operand->size[k];
-    if (operand->axis[k] >= 0 && last < operand->span[k] && operand->halo[k] > last)
+    /* A narrower last super-tile is read with the ones before it, in one piece. */
+    if (operand->axis[k] >= 0 && operand->size[k] < operand->span[k] && operand->halo[k] > operand->size[k])
         return error_set(error,
-            "tensor '%s': its halo '%s' = %" PRId64 " is wider than the smallest super-tile along axis %d, which is %" PRId64
-            "; choose super-tiles that leave a larger last one",
-            operand->name, halo->text, operand->halo[k], k, last);
+            "tensor '%s': its halo '%s' = %" PRId64 " is wider than the super-tiles along axis %d, which are %s = %" PRId64
+            "; choose at least %" PRId64,
+            operand->name, halo->text, operand->halo[k], k, cutting_dim(problem, operand, k), operand->size[k], operand->halo[k]);
     return true;
 }
 
@@ -162,7 +169,7 @@ static bool bind_tensor(const Problem *problem, const ExprScope *scope, int inde
     operand->tensor = tensor;
     int64_t whole_bytes = operand->element, padded[PHB_MAX_RANK];
     for (int k = 0; k < tensor->rank; k++) {
-        if (!bind_axis(problem, scope, operand, k, error) || !bind_halo(scope, operand, k, error))
+        if (!bind_axis(problem, scope, operand, k, error) || !bind_halo(problem, scope, operand, k, error))
             return false;
         int64_t halos;
         if (__builtin_mul_overflow(whole_bytes, operand->whole[k], &whole_bytes))
