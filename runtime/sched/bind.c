@@ -50,8 +50,9 @@ static bool bind_grid(Problem *problem, const ExprScope *scope, Error *error) {
     }
     __int128 units = (__int128)problem->supers[0] * problem->supers[1] * problem->supers[2];
     if (units > PLAN_MAX_UNITS)
-        return error_set(error, "kernel '%s': %" PRId64 " x %" PRId64 " x %" PRId64 " super-tiles are more than %" PRId64 "; choose larger ones",
-            kernel->name, problem->supers[0], problem->supers[1], problem->supers[2], PLAN_MAX_UNITS);
+        return error_set(error,
+            "kernel '%s': %" PRId64 " x %" PRId64 " x %" PRId64 " = %.0f super-tiles are more than %" PRId64 "; choose larger ones", kernel->name,
+            problem->supers[0], problem->supers[1], problem->supers[2], (double)units, PLAN_MAX_UNITS);
     problem->units = (int64_t)units;
     return true;
 }

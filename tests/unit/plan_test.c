@@ -137,7 +137,7 @@ END_TEST
 START_TEST(absurd_plans_are_refused_with_their_size) {
     RandomJob *job = small_job();
     job->job.dims[0] = job->job.dims[1] = INT64_C(2147483647) * 2;
-    check_refused(job, LEAF_MODEL, "1073741824 x 2147483647 x 1 super-tiles are more than 68719476736");
+    check_refused(job, LEAF_MODEL, "1073741824 x 2147483647 x 1 = 2305843008139952128 super-tiles are more than 68719476736");
     job->job.dims[1] = 7;
     job->job.dims[0] = INT64_C(1) << 62;
     job->job.dims[3] = INT64_C(1) << 61;
