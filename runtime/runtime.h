@@ -107,6 +107,7 @@ typedef struct TensorFile {
     mode_t permissions;
     int old_fd;       /* open for reading while the job runs, or -1: no old file */
     int staging_fd;   /* written tensors: the new contents, or -1 */
+    bool passing;     /* larger than memory: nothing of it stays in the page cache */
     int64_t unreserved; /* bytes of the staging file whose space was looked for, but not taken, when it was staged */
     int lock_fd;
     char *staging_path;
@@ -144,6 +145,15 @@ bool tensor_file_publish(TensorFile *file, Error *error);
 void tensor_file_close(TensorFile *file);
 /* False ("input changed") when size, mtime or inode are not what they were at job start. */
 bool tensor_file_unchanged(const TensorFile *file, Error *error);
+
+/* ---- page_cache.c: what the kernel keeps of tensor files in memory ---- */
+
+bool pages_pass(int fd); /* a file that is larger than memory; -1: none */
+/* After bytes of the old contents were read, or of the new ones written. */
+void pages_were_read(const TensorFile *file, int64_t offset, int64_t bytes);
+void pages_were_written(const TensorFile *file, int64_t offset, int64_t bytes);
+/* Of open(2), for a staging file in which machines write side by side: what its file system asks for. */
+int staging_flags(int fd);
 
 /* ---- roots.c: --root ---- */
 

@@ -132,6 +132,7 @@ FileVerdict tensor_file_open(TensorFile *file, const char *path, int mode, Error
     if (!S_ISREG(status.st_mode))
         return refuse(error, kind_text(status.st_mode), file->path);
     remember(file, &status);
+    file->passing = pages_pass(file->old_fd);
     return FILE_FINE;
 }
 
@@ -178,9 +179,16 @@ static bool create_staging(TensorFile *file, Error *error) {
         format_text("%s/.%s.%016llx.part", strcmp(folder, "/") == 0 ? "" : folder, strrchr(file->path, '/') + 1, (unsigned long long)id);
     free(folder);
     file->staging_fd = open(file->staging_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int flags = file->staging_fd >= 0 ? staging_flags(file->staging_fd) : 0;
+    if (flags != 0) {
+        close(file->staging_fd);
+        file->staging_fd = open(file->staging_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags);
+    }
     if (file->staging_fd >= 0)
         return true;
     error_errno(error, "cannot create the staging file \"%s\"", file->staging_path);
+    if (flags != 0)
+        unlink(file->staging_path);
     free(file->staging_path);
     file->staging_path = NULL;
     return false;
@@ -238,6 +246,7 @@ static bool fill_staging(TensorFile *file, bool keep_old, Error *error) {
     int64_t bytes = file->data_offset + tensor_file_bytes(file);
     if (!space_take(file, bytes, error))
         return false;
+    file->passing |= pages_pass(file->staging_fd);
     if (file->old_fd >= 0)
         return copy_old(file, keep_old ? bytes : file->data_offset, error);
     if (!file->is_npy)

@@ -55,6 +55,15 @@ static int open_regular(const Roots *roots, const char *path, int flags, int *co
     return fd;
 }
 
+static int open_staging(const Roots *roots, const char *path, int *code) {
+    int fd = open_regular(roots, path, O_RDWR, code);
+    int flags = fd >= 0 ? staging_flags(fd) : 0;
+    if (flags == 0)
+        return fd;
+    close(fd);
+    return open_regular(roots, path, O_RDWR | flags, code);
+}
+
 /* False where a path leads out of the roots: the scheduler is not told more of what is there. */
 static bool open_tensor(const WireTensor *tensor, int mode, const Roots *roots, TensorFile *file, WireSeen *seen, Error *error) {
     *file = (TensorFile){.dtype = tensor->dtype, .rank = tensor->rank, .data_offset = tensor->data_offset, .exists = tensor->exists != 0};
@@ -65,9 +74,10 @@ static bool open_tensor(const WireTensor *tensor, int mode, const Roots *roots, 
     if (mode != PHB_WRITE && tensor->exists)
         file->old_fd = open_regular(roots, tensor->path, O_RDONLY, &old_errno);
     if (tensor->staging[0])
-        file->staging_fd = open_regular(roots, tensor->staging, O_RDWR, &staging_errno);
+        file->staging_fd = open_staging(roots, tensor->staging, &staging_errno);
     if (old_errno == EXDEV || staging_errno == EXDEV)
         return error_set(error, "\"%s\" is in no folder that --root allows", old_errno == EXDEV ? tensor->path : tensor->staging);
+    file->passing = pages_pass(file->old_fd) || pages_pass(file->staging_fd);
     proof_look(file, old_errno, staging_errno, seen);
     return true;
 }

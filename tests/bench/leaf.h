@@ -1,12 +1,13 @@
-/* What the benchmarks of leaves share: a kernel of the linked object on data in memory, run by the CPU device, and clocks. */
+/* What the benchmarks of leaves share: a kernel of the linked object on data in memory, run by the CPU device. */
 #ifndef PHOBOS_BENCH_LEAF_H
 #define PHOBOS_BENCH_LEAF_H
 
 #include "runtime/device/device.h"
+#include "tests/bench/runs.h"
 
 #include <semaphore.h>
 
-enum { BENCH_MAX_TENSORS = 4, BENCH_MAX_RUNS = 999, BENCH_MAX_THREADS = 64 };
+enum { BENCH_MAX_TENSORS = 4 };
 
 /* A dim's value. A search dim's picks a variant. */
 typedef struct BenchDim {
@@ -28,11 +29,5 @@ typedef struct BenchLeaf {
 BenchLeaf *bench_leaf_new(const char *kernel, const BenchDim *dims, int dim_count, int threads);
 void bench_leaf_free(BenchLeaf *leaf);
 double bench_leaf_time(BenchLeaf *leaf); /* seconds of one launch */
-
-double bench_now(void);                          /* seconds */
-double bench_median(double *numbers, int count); /* sorts them */
-/* THREADS and RUNS from the command line; false after a usage message. The process keeps to as many processors, so that ours and the peer run on the
- * same ones: a virtual machine's are not alike. */
-bool bench_arguments(int argc, char **argv, int *threads, int *runs);
 
 #endif

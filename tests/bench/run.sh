@@ -2,7 +2,7 @@
 # Measures a release build against its peers: medians of alternating runs.
 #
 #   tests/bench/run.sh cpu [BUILD-FOLDER]        default build/release; needs 1.5 GiB in BENCH_DIR (default /dev/shm, a tmpfs)
-#   tests/bench/run.sh cluster [BUILD-FOLDER]
+#   tests/bench/run.sh cluster [BUILD-FOLDER]    storage is measured in BENCH_DISK (default /var/tmp), a file system on a disk
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -83,6 +83,9 @@ SCRIPT
 }
 
 cluster() {
+    for threads in 1 2; do
+        BENCH_DIR=${BENCH_DISK:-/var/tmp} "$bin/bench_storage" $threads "$runs"
+    done
     "$bin/phobosc" add.phb -o add --gpu=none
     scheduler_and_pods >cluster.sh
     echo './add job.json --threads=2 --progress=none' >local.sh

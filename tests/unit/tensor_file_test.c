@@ -7,12 +7,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,7 +95,10 @@ static const struct {
     {2, {9, 11}, {0, 0}, {9, 11}},
     {2, {9, 11}, {2, 0}, {4, 11}},
     {2, {9, 11}, {2, 3}, {4, 5}},
-    {2, {600, 3}, {1, 0}, {599, 3}}, /* more rows than one call takes */
+    {2, {600, 3}, {1, 0}, {599, 3}},   /* more rows than one call takes */
+    {2, {600, 3}, {1, 1}, {599, 1}},   /* the same, with gaps between them */
+    {2, {3, 8192}, {0, 2}, {3, 4096}}, /* gaps as wide as one call still reads along, */
+    {2, {3, 8192}, {0, 2}, {3, 4095}}, /* and wider */
     {3, {4, 5, 6}, {0, 0, 0}, {4, 5, 6}},
     {3, {4, 5, 6}, {1, 0, 0}, {2, 5, 6}},
     {3, {4, 5, 6}, {1, 2, 0}, {2, 3, 6}},
@@ -142,7 +149,7 @@ static void put_element(uint16_t number, int64_t row, int64_t column, void *cont
     memcpy(rows->bytes + row * rows->pitch + column * 2, &value, 2);
 }
 
-enum { MAX_ELEMENTS = 2048 };
+enum { MAX_ELEMENTS = 3 * 8192 };
 
 static int64_t elements_of(int at) {
     int64_t count = 1;
@@ -315,6 +322,96 @@ START_TEST(the_target_of_a_link_is_replaced) {
     ck_assert(lstat("link.bin", &status) == 0 && S_ISLNK(status.st_mode));
     char bytes[16];
     ck_assert_uint_eq(read_bytes("real/c.bin", bytes, sizeof bytes), 4);
+}
+END_TEST
+
+/* ---- the page cache ---- */
+
+/* Of the file's pages, in percent. */
+static int64_t resident(int fd, size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = size / page;
+    unsigned char *there = new_zeroed(pages, 1);
+    void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    ck_assert(mapped != MAP_FAILED && mincore(mapped, size, there) == 0);
+    munmap(mapped, size);
+    int64_t count = 0;
+    for (size_t p = 0; p < pages; p++)
+        count += there[p] & 1;
+    free(there);
+    return 100 * count / (int64_t)pages;
+}
+
+/* Of a file that is larger than memory (so it is said) nothing stays but what is still on its way to the disk. */
+START_TEST(what_is_larger_than_memory_passes) {
+    enum { PIECE = 8 << 20 };
+    static const int64_t sizes[] = {2 * PIECE, 11 * PIECE}; /* of an ordinary file and of one that passes */
+    struct statfs system;
+    if (syscall(SYS_statfs, ".", &system) != 0 || system.f_type == TMPFS_MAGIC)
+        return; /* memory is all it has */
+    char *piece = new_zeroed(PIECE, 1);
+    Error error;
+    for (int passing = 0; passing < 2; passing++) {
+        TensorFile out = open_tensor("large.bin", PHB_WRITE, PHB_U8, 1, &sizes[passing]);
+        must(tensor_file_stage(&out, false, &error), &error);
+        ck_assert(!out.passing);
+        out.passing = passing;
+        for (int64_t at = 0; at < sizes[passing]; at += PIECE)
+            must(tensor_file_write(&out, &(Region){{at, 0, 0, 0}, {PIECE, 1, 1, 1}}, piece, PIECE, &error), &error);
+        int64_t left = resident(out.staging_fd, (size_t)sizes[passing]);
+        ck_assert_msg(passing ? left <= 85 : left >= 90, "%lld %% stay of what was written", (long long)left);
+        must(tensor_file_publish(&out, &error), &error);
+        tensor_file_close(&out);
+        TensorFile in = open_tensor("large.bin", PHB_READ, PHB_U8, 1, &sizes[passing]);
+        in.passing = passing;
+        for (int64_t at = 0; at < sizes[passing]; at += PIECE)
+            must(tensor_file_read(&in, &(Region){{at, 0, 0, 0}, {PIECE, 1, 1, 1}}, piece, PIECE, &error), &error);
+        left = resident(in.old_fd, (size_t)sizes[passing]);
+        ck_assert_msg(passing ? left <= 10 : left >= 90, "%lld %% stay of what was read", (long long)left);
+        tensor_file_close(&in);
+    }
+    free(piece);
+}
+END_TEST
+
+START_TEST(larger_than_memory_is_seen) {
+    int fd = open("sparse.bin", O_RDWR | O_CREAT, 0600);
+    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    ck_assert(fd >= 0 && ftruncate(fd, memory) == 0 && !pages_pass(fd));
+    ck_assert(ftruncate(fd, memory + sysconf(_SC_PAGESIZE)) == 0 && pages_pass(fd) && !pages_pass(-1));
+    close(fd);
+}
+END_TEST
+
+/* What the runtime is told of file systems. */
+static unsigned claimed_system;
+
+int fstatfs(int fd, struct statfs *system) {
+    int result = (int)syscall(SYS_fstatfs, fd, system);
+    if (claimed_system != 0)
+        system->f_type = (__fsword_t)claimed_system;
+    return result;
+}
+
+static const struct {
+    unsigned system;
+    bool synchronous;
+} systems[] = {{NFS_SUPER_MAGIC, true}, {SMB2_SUPER_MAGIC, true}, {CIFS_SUPER_MAGIC, true}, {FUSE_SUPER_MAGIC, true}, {V9FS_MAGIC, true},
+    {EXT4_SUPER_MAGIC, false}, {XFS_SUPER_MAGIC, false}, {0, false}};
+
+/* Where machines write side by side into a page, each must write its own bytes alone. */
+START_TEST(shared_file_systems_are_written_to_at_once) {
+    static const int64_t shape[] = {8};
+    Error error;
+    claimed_system = systems[_i].system;
+    TensorFile file = open_tensor("out.bin", PHB_WRITE, PHB_U8, 1, shape);
+    must(tensor_file_stage(&file, false, &error), &error);
+    ck_assert_int_eq((fcntl(file.staging_fd, F_GETFL) & O_DSYNC) != 0, systems[_i].synchronous);
+    ck_assert_int_eq(count_entries(), 2);
+    must(tensor_file_write(&file, &(Region){{0, 0, 0, 0}, {8, 1, 1, 1}}, "12345678", 8, &error), &error);
+    must(tensor_file_publish(&file, &error), &error);
+    tensor_file_close(&file);
+    claimed_system = 0;
+    ck_assert_int_eq(count_entries(), 1);
 }
 END_TEST
 
@@ -521,6 +618,9 @@ int main(void) {
     tcase_add_test(all, close_discards);
     tcase_add_test(all, staging_is_kept_on_request);
     tcase_add_test(all, the_target_of_a_link_is_replaced);
+    tcase_add_test(all, what_is_larger_than_memory_passes);
+    tcase_add_test(all, larger_than_memory_is_seen);
+    tcase_add_loop_test(all, shared_file_systems_are_written_to_at_once, 0, sizeof systems / sizeof *systems);
     tcase_add_test(all, a_second_job_is_refused);
     tcase_add_test(all, changed_inputs_are_seen);
     tcase_add_test(all, a_truncated_input_is_an_error_not_a_signal);
