@@ -1,5 +1,4 @@
 /* One compilation, top to bottom: read, parse, check, lower, optimise, split, generate, write. */
-#define XXH_INLINE_ALL
 #include "compiler/driver.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/config.h"
@@ -12,7 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #define RUNTIME_NAME "libphobosrt.a"
 #define COMPILER "phobosc " PHOBOS_VERSION
@@ -87,6 +85,33 @@ static const char *output_name(Arena *arena, const Options *options) {
     const char *dot = strrchr(name, '.');
     bool archive = options->emit == EMIT_LIB;
     return arena_printf(arena, "%s%.*s%s", archive ? "lib" : "", dot && dot != name ? (int)(dot - name) : (int)strlen(name), name, archive ? ".a" : ".o");
+}
+
+static const char *map_prefix(Arena *arena, const Options *options, const char *path) {
+    for (int i = options->prefixes.count - 1; i >= 0; i--) {
+        const PrefixMap *map = &options->prefixes.items[i];
+        size_t length = strlen(map->from);
+        if (strncmp(path, map->from, length) == 0)
+            return arena_printf(arena, "%s%s", map->to, path + length);
+    }
+    return path;
+}
+
+/* As cc does it: the source by the name that was given, and the folder that the name is relative to. NULL: no line tables are asked for. */
+static const DebugSource *debug_source(const Compilation *c, const IrModule *module) {
+    if (!c->options->debug)
+        return NULL;
+    Arena *arena = c->context.arena;
+    char folder[PATH_MAX];
+    if (!getcwd(folder, sizeof folder))
+        strcpy(folder, ".");
+    bool has_name = !c->from_ir && strcmp(c->source.path, "-") != 0;
+    DebugSource *source = NEW(arena, DebugSource);
+    *source = (DebugSource){.path = map_prefix(arena, c->options, has_name ? c->source.path : module->file),
+        .folder = map_prefix(arena, c->options, arena_printf(arena, "%s", folder)),
+        .producer = COMPILER,
+        .is_optimised = c->options->optimise > 0};
+    return source;
 }
 
 static bool same_file(const char *a, const char *b) {
@@ -247,65 +272,7 @@ static bool lay_out(Compilation *c, IrModule *module, IrModule *leaves) {
     return true;
 }
 
-static bool hash_file(XXH3_state_t *state, const char *path) {
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return false;
-    static char bytes[1 << 16];
-    size_t count;
-    while ((count = fread(bytes, 1, sizeof bytes, file)) > 0)
-        XXH3_128bits_update(state, bytes, count);
-    bool done = !ferror(file);
-    fclose(file);
-    return done;
-}
-
-/* What two executables must share to work on one job: the program, the options that shape its code, the compiler, the runtime. An object that is made
- * where there is no runtime has an id without it. */
-static void make_build_id(const Compilation *c, IrModule *module, uint8_t id[16]) {
-    const Options *options = c->options;
-    Buffer text = {0};
-    buffer_printf(&text, "%s -O%d", COMPILER, options->optimise);
-    for (int i = 0; i < options->levels.count; i++)
-        buffer_printf(&text, " %s", options->levels.items[i]);
-    for (int i = 0; i < options->gpus.count; i++)
-        buffer_printf(&text, " %s", options->gpus.items[i]);
-    buffer_printf(&text, "%s %d%s\n", options->gpu_auto ? " auto" : "", options->gpu_variants, options->simt ? " simt" : "");
-    ir_print(&text, module);
-    XXH3_state_t *state = XXH3_createState();
-    if (!state)
-        internal_error(c, "optimisation", "out of memory");
-    XXH3_128bits_reset(state);
-    XXH3_128bits_update(state, text.data, text.length);
-    hash_file(state, c->runtime_path);
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-    memcpy(id, canonical.digest, 16);
-    XXH3_freeState(state);
-    buffer_free(&text);
-}
-
-/* What an assembler made of the PTX is not the options' alone. */
-static void add_machine_code(const ClusterProgram *program, uint8_t id[16]) {
-    for (int k = 0; k < program->kernels.count; k++) {
-        const ClusterKernel *kernel = program->kernels.items[k];
-        for (int v = 0; v < kernel->gpu_variants.count; v++) {
-            for (int i = 0; i < kernel->gpu_variants.items[v].images.count; i++) {
-                const GpuImage *image = &kernel->gpu_variants.items[v].images.items[i];
-                XXH64_hash_t low, high;
-                memcpy(&low, id, sizeof low);
-                memcpy(&high, id + sizeof low, sizeof high);
-                if (!image->machine_code)
-                    continue;
-                XXH128_canonical_t canonical;
-                XXH128_canonicalFromHash(&canonical, XXH3_128bits_withSeed(image->text, (size_t)image->size, low ^ high));
-                memcpy(id, canonical.digest, 16);
-            }
-        }
-    }
-}
-
-static bool generate_gpu(Compilation *c, ClusterProgram *program) {
+static bool generate_gpu(Compilation *c, ClusterProgram *program, const DebugSource *debug) {
     const Options *options = c->options;
     bool embeds = options->emit != EMIT_LLVM && options->emit != EMIT_ASM && (options->gpus.count || options->gpu_auto);
     if (!embeds && !options->simt)
@@ -319,7 +286,7 @@ static bool generate_gpu(Compilation *c, ClusterProgram *program) {
     }
     if (!embeds)
         return true;
-    GpuTargets targets = {options->gpus.items, options->gpus.count, options->gpu_auto, options->cubin};
+    GpuTargets targets = {options->gpus.items, options->gpus.count, options->gpu_auto, options->cubin, debug};
     return codegen_gpu(&c->context, program, &targets, options->optimise);
 }
 
@@ -333,14 +300,15 @@ static Simulated simulated(const Options *options) {
 
 static bool generate(Compilation *c, IrModule *module) {
     const Options *options = c->options;
-    CodegenOptions codegen = {options->optimise, options->levels.items, options->levels.count, {0}, COMPILER, NULL, options->jobs};
+    const DebugSource *debug = debug_source(c, module);
+    CodegenOptions codegen = {options->optimise, debug, options->levels.items, options->levels.count, {0}, COMPILER, NULL, options->jobs};
     codegen.symbol = options->emit == EMIT_LIB ? library_symbol(c->context.arena, c->output) : "phb_program";
     c->module = module;
-    make_build_id(c, module, codegen.build_id);
+    build_id_make(options, COMPILER, module, c->runtime_path, codegen.build_id);
     ClusterProgram *program = split(c, module);
-    if (!program || !generate_gpu(c, program))
+    if (!program || !generate_gpu(c, program, debug))
         return false;
-    add_machine_code(program, codegen.build_id);
+    build_id_add_machine_code(program, codegen.build_id);
     if (options->emit == EMIT_PTX) {
         codegen_print_ptx(&c->context, &c->text, program);
         return true;

@@ -3,6 +3,7 @@
 #define PHOBOS_COMPILER_DRIVER_H
 
 #include "compiler/ir/ir.h"
+#include "compiler/lower/lower.h"
 #include "compiler/sema/sema.h"
 
 enum { STATUS_DONE = 0, STATUS_WRONG = 1, STATUS_USAGE = 2 };
@@ -53,6 +54,11 @@ typedef struct WarningChoice {
     bool on;
 } WarningChoice;
 
+/* -ffile-prefix-map: a path that begins with `from` is written with `to` in its place. */
+typedef struct PrefixMap {
+    const char *from, *to;
+} PrefixMap;
+
 typedef struct Options {
     const char *input;  /* "-": standard input */
     const char *output; /* NULL: by the kind's default */
@@ -66,6 +72,8 @@ typedef struct Options {
     int gpu_variants;         /* of a leaf; 0: all */
     bool simt;                /* code for the simulator */
     bool cubin;
+    bool debug;              /* line tables, */
+    VEC(PrefixMap) prefixes; /* whose paths are mapped by the last that fits */
     VEC(Define) defines;
     bool no_cluster;
     bool depfile;                      /* -MD */
@@ -97,6 +105,14 @@ bool response_expand(Arena *arena, int argc, char **argv, Arguments *out);
 /* The text of the depfile: each target depends on `input`. */
 void depfile_print(Buffer *buffer, const Options *options, const char *output);
 const char *depfile_name(Arena *arena, const Options *options, const char *output);
+
+/* ---- build_id.c ---- */
+
+/* What two executables must share to work on one job: the program, the options that shape its code, the compiler, the runtime. An object that is made
+ * where there is no runtime has an id without it. */
+void build_id_make(const Options *options, const char *compiler, IrModule *module, const char *runtime_path, uint8_t id[16]);
+/* What an assembler made of the PTX is not the options' alone. */
+void build_id_add_machine_code(const ClusterProgram *program, uint8_t id[16]);
 
 /* ---- library.c ---- */
 

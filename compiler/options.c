@@ -21,10 +21,11 @@ typedef enum ValueForm {
     X(EMIT, "--emit", VALUE_LONG, "KIND", "what to write, see below")                                                                                \
     X(COMPILE, "-c", VALUE_NONE, "", "the same as --emit=obj")                                                                                       \
     X(OPTIMISE, "-O", VALUE_GLUED, "N", "optimise: 0 to 3, 2 by default")                                                                            \
-    X(DEBUG, "-g", VALUE_NONE, "", "accepted; code has no line tables yet")                                                                          \
+    X(DEBUG, "-g", VALUE_NONE, "", "line tables for debuggers; the code is the same")                                                                \
+    X(PREFIX_MAP, "-ffile-prefix-map", VALUE_LONG, "OLD=NEW", "in line tables, NEW where paths begin with OLD")                                      \
     X(GPU, "--gpu", VALUE_LONG, "LIST", "GPU targets: auto (default), none, or a list such as sm_80,sm_90a")                                         \
-    X(CUBIN, "--cubin", VALUE_NONE, "", "embed machine code beside PTX, by the ptxas on the PATH")                                                                             \
-    X(SIMT, "--simt", VALUE_NONE, "", "embed code for the simulator, for --device=simt: of sm_80, or of sm_90a where --gpu names it")                                                      \
+    X(CUBIN, "--cubin", VALUE_NONE, "", "embed machine code beside PTX, by the ptxas on the PATH")                                                   \
+    X(SIMT, "--simt", VALUE_NONE, "", "embed code for the simulator, for --device=simt: of sm_80, or of sm_90a where --gpu names it")                \
     X(CPU, "--cpu", VALUE_LONG, "LIST", "CPU levels: x86-64-v3,x86-64-v4 by default; also x86-64-v2, native")                                        \
     X(DEFINE, "-D", VALUE_JOINED, "NAME=INT", "one value for a search dim; leaf.NAME=INT, cluster.NAME=INT for one reading")                         \
     X(VARIANTS, "--variants", VALUE_LONG, "N", "GPU variants of a leaf to embed a target: 4 by default, or all; CPU code holds one")                 \
@@ -37,9 +38,9 @@ typedef enum ValueForm {
     X(WARNING, "-W", VALUE_GLUED, "NAME", "turn a warning on, -Wno-NAME off; -Wall, -Werror")                                                        \
     X(REMARK, "-R", VALUE_GLUED, "NAME", "say how code for GPUs came about, see below; -Rno-NAME, -Rall")                                            \
     X(QUIET, "-w", VALUE_NONE, "", "no warnings")                                                                                                    \
-    X(COLOR, "--color", VALUE_LONG, "auto|always|never", "colours in messages")                                                                            \
-    X(DIAGNOSTICS, "--diagnostics", VALUE_LONG, "text|json", "form of messages")                                                                          \
-    X(LSP, "--lsp", VALUE_NONE, "", "serve an editor by the Language Server Protocol, on standard input and output")                                  \
+    X(COLOR, "--color", VALUE_LONG, "auto|always|never", "colours in messages")                                                                      \
+    X(DIAGNOSTICS, "--diagnostics", VALUE_LONG, "text|json", "form of messages")                                                                     \
+    X(LSP, "--lsp", VALUE_NONE, "", "serve an editor by the Language Server Protocol, on standard input and output")                                 \
     X(VERSION, "--version", VALUE_NONE, "", "print the version")                                                                                     \
     X(HELP, "--help", VALUE_NONE, "", "print this")                                                                                                  \
     X(SEARCH_DIRS, "--print-search-dirs", VALUE_NONE, "", "print where the runtime is looked for")
@@ -237,6 +238,14 @@ static bool parse_define(Parser *p, const char *text) {
     return true;
 }
 
+static bool parse_prefix_map(Parser *p, const char *text) {
+    const char *equals = strchr(text, '=');
+    if (!equals)
+        return usage_error("'-ffile-prefix-map' takes OLD=NEW, found '%s'", text);
+    vec_push(p->arena, &p->options->prefixes, ((PrefixMap){arena_strndup(p->arena, text, (size_t)(equals - text)), equals + 1}));
+    return true;
+}
+
 static bool parse_warning(Parser *p, const char *name) {
     Options *options = p->options;
     bool on = strncmp(name, "no-", 3) != 0;
@@ -292,6 +301,11 @@ static bool apply(Parser *p, OptionId id, const char *value) {
         return true;
     case OPTION_OPTIMISE:
         return parse_optimise(options, value);
+    case OPTION_DEBUG:
+        options->debug = true;
+        return true;
+    case OPTION_PREFIX_MAP:
+        return parse_prefix_map(p, value);
     case OPTION_GPU:
         options->gpus.count = 0;
         options->gpu_auto = options->gpu_none = false;
@@ -355,7 +369,6 @@ static bool apply(Parser *p, OptionId id, const char *value) {
     case OPTION_SEARCH_DIRS:
         options->show_search_dirs = true;
         return true;
-    case OPTION_DEBUG:
     case OPTION_COUNT:
         break;
     }

@@ -5,8 +5,17 @@
 
 #include "compiler/lower/lower.h"
 
+/* What line tables say of the source. Without one there are none. */
+typedef struct DebugSource {
+    const char *path, *folder; /* a relative path is relative to the folder */
+    const char *producer;
+    bool is_optimised;
+    bool only_lines; /* directives of lines in text, no DWARF */
+} DebugSource;
+
 typedef struct CodegenOptions {
     int optimise;              /* 0..3 */
+    const DebugSource *debug;  /* NULL: no line tables */
     const char *const *levels; /* "x86-64-v2", "x86-64-v3", "x86-64-v4", "native"; ascending */
     int level_count;
     uint8_t build_id[16];
@@ -35,6 +44,7 @@ typedef struct GpuTargets {
     int count;
     bool automatic; /* and the oldest that each kernel runs on, and sm_90a for what has bulk copies there */
     bool cubin;     /* machine code beside the PTX */
+    const DebugSource *debug; /* NULL: no line tables */
 } GpuTargets;
 
 /* Fills in the images of the program's GPU variants, whose stages are optimised. False after an error in the diagnostics: a kernel that no variant of

@@ -9,6 +9,7 @@
 #include "compiler/codegen/codegen.h"
 
 #include <llvm-c/Core.h>
+#include <llvm-c/DebugInfo.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 
@@ -35,6 +36,9 @@ typedef struct Emitter {
     bool fastmath;                   /* the kernel under construction */
     LLVMValueRef fmod_f32, fmod_f64; /* internal functions, made on first use */
     int next_global;                 /* numbers the private constants */
+    LLVMDIBuilderRef debug;          /* NULL: no line tables; else */
+    bool debug_optimised;
+    LLVMMetadataRef debug_file, debug_type, debug_scope; /* the scope: of the function under construction */
 } Emitter;
 
 /* ---- scalar.c ---- */
@@ -106,6 +110,17 @@ void loop_close_unrolled(Emitter *e, LLVMBasicBlockRef header, int64_t turns);
 LLVMValueRef emit_trip_count(Emitter *e, LLVMValueRef start, LLVMValueRef end, LLVMValueRef step);
 LLVMBasicBlockRef block_append(Emitter *e, const char *name); /* in the function the builder is in */
 
+/* ---- debug.c: line tables; nothing happens where there are none ---- */
+
+void debug_begin(Emitter *e, const DebugSource *source); /* before the module's functions; `source` NULL: no line tables */
+void debug_end(Emitter *e);                              /* after them */
+/* `function` is that of a kernel; what follows is at the kernel's name. */
+void debug_function(Emitter *e, LLVMValueRef function, const Signature *signature);
+void emit_at(Emitter *e, Span span); /* what follows is of the op there; a span without a position says nothing */
+/* The place at hand, for code that is emitted somewhere else in between. NULL: none, as in a function that kernels share. */
+LLVMMetadataRef emit_place(const Emitter *e);
+void emit_at_place(Emitter *e, LLVMMetadataRef place);
+
 /* ---- launch.c: what a leaf reads of its launch, and the scalars that come from it ---- */
 
 typedef struct TensorRegs {
@@ -134,7 +149,8 @@ LLVMValueRef launch_scalar(Emitter *e, const LaunchRegs *launch, const IrOp *op)
 
 /* ---- llvm.c ---- */
 
-void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef machine, const char *triple, const char *file); /* `file` names the module */
+void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef machine, const char *triple, const char *file,
+    const DebugSource *debug); /* `file` names the module */
 void emitter_fini(Emitter *e);
 
 void function_set_level(Emitter *e, LLVMValueRef function); /* compiles it for e->level */

@@ -114,8 +114,11 @@ static LLVMValueRef make_function(Emitter *e, LLVMTypeRef type) {
     LLVMValueRef function = LLVMAddFunction(e->module, is_f32 ? "fmod_f32" : "fmod_f64", LLVMFunctionType(type, parameters, 2, false));
     LLVMSetLinkage(function, LLVMInternalLinkage);
     LLVMBasicBlockRef caller = LLVMGetInsertBlock(e->builder);
+    LLVMMetadataRef place = emit_place(e);
+    emit_at_place(e, NULL);
     emit_body(e, function, type, format);
     LLVMPositionBuilderAtEnd(e->builder, caller);
+    emit_at_place(e, place);
     return function;
 }
 

@@ -30,7 +30,7 @@ static LLVMTargetMachineRef make_machine(const ClusterProgram *program, int opti
     return LLVMCreateTargetMachine(target, TRIPLE, "x86-64", "", levels[optimise], LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
-void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef machine, const char *triple, const char *file) {
+void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef machine, const char *triple, const char *file, const DebugSource *debug) {
     LLVMContextRef llvm = LLVMContextCreate();
     *e = (Emitter){
         .context = context,
@@ -51,9 +51,12 @@ void emitter_init(Emitter *e, Context *context, LLVMTargetMachineRef machine, co
     };
     LLVMSetTarget(e->module, triple);
     LLVMSetModuleDataLayout(e->module, e->layout);
+    debug_begin(e, debug);
 }
 
 void emitter_fini(Emitter *e) {
+    if (e->debug)
+        LLVMDisposeDIBuilder(e->debug);
     LLVMDisposeTargetData(e->layout);
     LLVMDisposeBuilder(e->builder);
     LLVMDisposeModule(e->module);
@@ -277,11 +280,13 @@ void codegen_program(Context *context, const ClusterProgram *program, const Code
     work.units = NEW_ARRAY(context->arena, Unit, work.count);
     for (int i = 0; i < work.count; i++) {
         work.units[i].machine = make_machine(program, options->optimise);
-        emitter_init(&work.units[i].emitter, context, work.units[i].machine, TRIPLE, program->file);
+        emitter_init(&work.units[i].emitter, context, work.units[i].machine, TRIPLE, program->file, options->debug);
     }
     for (int i = 0; i < options->level_count; i++)
         emit_level(&work.units[is_alone ? 0 : i].emitter, program, code, options->levels[i], is_alone);
     emit_table(&work.units[work.count - 1].emitter, program, options, code);
+    for (int i = 0; i < work.count; i++)
+        debug_end(&work.units[i].emitter);
     translate_all(context, &work, options->jobs);
 
     const Buffer **objects = NEW_ARRAY(context->arena, const Buffer *, work.count);

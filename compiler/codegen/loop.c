@@ -1,8 +1,6 @@
 /* Counted loops, as blocks and a phi. */
 #include "compiler/codegen/emit.h"
 
-#include <llvm-c/DebugInfo.h>
-
 #include <string.h>
 
 enum { UNROLLED_TURNS = 4, MOST_TURNS = 64 };

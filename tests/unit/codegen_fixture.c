@@ -56,7 +56,7 @@ static ClusterProgram *as_program(Context *context, IrModule *module) {
 }
 
 static Buffer generate(Context *context, IrModule *module, CodegenOutput output, int optimise, const char *const *levels, int level_count) {
-    CodegenOptions options = {optimise, levels, level_count, {1, 2, 3}, "phobosc test", "phb_program", 2};
+    CodegenOptions options = {optimise, NULL, levels, level_count, {1, 2, 3}, "phobosc test", "phb_program", 2};
     Buffer buffer = {0};
     codegen_program(context, as_program(context, module), &options, output, &buffer);
     return buffer;

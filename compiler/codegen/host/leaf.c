@@ -62,6 +62,7 @@ static LLVMValueRef emit_scalar(const Leaf *leaf, const IrOp *op) {
 
 void emit_scalars(Leaf *leaf, const IrOp *first, const IrOp *end) {
     for (const IrOp *op = first; op != end; op = op->next) {
+        emit_at(leaf->e, op->span);
         if (op_is_body(op) || op->results.count != 1 || op->results.items[0]->type->kind != TYPE_SCALAR)
             continue;
         if (op->kind == OP_LOAD)
@@ -73,6 +74,7 @@ void emit_scalars(Leaf *leaf, const IrOp *first, const IrOp *end) {
 
 static void emit_body_op(Leaf *leaf, const Segment *segment) {
     const IrOp *op = segment->op;
+    emit_at(leaf->e, op->span);
     switch (op->kind) {
     case OP_STORE:
         emit_scalar_store(leaf, op);
@@ -139,6 +141,7 @@ static void emit_ctas(Leaf *leaf, LLVMValueRef first, LLVMValueRef last) {
     for (int axis = 0; axis < 3; axis++)
         leaf->launch.block[axis] = LLVMBuildLoad2(builder, e->i64, slots[axis], "");
     emit_block(leaf, leaf->plan->body);
+    emit_at(e, leaf->kernel->signature.span);
     LLVMValueRef carry = one;
     for (int axis = 0; axis < 3; axis++) {
         LLVMValueRef next = LLVMBuildAdd(builder, leaf->launch.block[axis], carry, "");
@@ -160,6 +163,7 @@ LLVMValueRef host_leaf(Emitter *e, const IrKernel *kernel, const Plan *plan, con
     leaf.values = NEW_ARRAY(e->context->arena, LLVMValueRef, plan->value_count + 1);
     make_scopes(&leaf, name);
 
+    debug_function(e, function, &kernel->signature);
     LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(e->llvm, function, "entry");
     LLVMBasicBlockRef run = LLVMAppendBasicBlockInContext(e->llvm, function, "run");
     LLVMBasicBlockRef nothing = LLVMAppendBasicBlockInContext(e->llvm, function, "nothing");

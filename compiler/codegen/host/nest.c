@@ -11,6 +11,7 @@ typedef struct Nest {
     NestShape shape;
     NodeList nodes;
     int store_count;     /* a root each */
+    const Root *roots;
     const int *tops;     /* by root: its node */
     Access *loads;       /* by node, of the whole nest, */
     Access *stores;      /* and by root, */
@@ -79,9 +80,12 @@ static LLVMValueRef emit_node(const Nest *nest, int index, LLVMValueRef outer, L
     const Node *node = &nest->nodes.items[index];
     if (is_load(node)) {
         const Access *load = &nest->block_loads[index];
+        if (node->area < 0)
+            emit_at(leaf->e, node->value->def->span);
         return access_load(leaf, load, access_address(leaf, load, outer, inner));
     }
     const IrOp *op = node->value->def;
+    emit_at(leaf->e, op->span);
     if (op->kind == OP_IOTA)
         return emit_index(nest, node, outer, inner);
     LLVMValueRef operands[3] = {NULL};
@@ -96,6 +100,10 @@ static void emit_level(const Nest *nest, int level, LLVMValueRef outer, LLVMValu
             nest->elements[i] = emit_node(nest, i, outer, inner);
 }
 
+static Span root_span(const Root *root) {
+    return root->store ? root->store->span : root->value->def ? root->value->def->span : (Span){0};
+}
+
 /* Rows [low, high) of the block. */
 static void emit_loops(const Nest *nest, LLVMValueRef low, LLVMValueRef high) {
     Leaf *leaf = nest->leaf;
@@ -108,6 +116,7 @@ static void emit_loops(const Nest *nest, LLVMValueRef low, LLVMValueRef high) {
     emit_level(nest, 2, rows.index, columns.index);
     for (int i = 0; i < nest->store_count; i++) {
         const Access *store = &nest->block_stores[i];
+        emit_at(e, root_span(&nest->roots[i]));
         access_store(leaf, store, access_address(leaf, store, rows.index, columns.index), nest->elements[nest->tops[i]]);
     }
     loop_end(e, &columns, LOOP_PLAIN);
@@ -272,8 +281,9 @@ static bool any_checked(const Nest *nest) {
 
 void emit_nest(Leaf *leaf, const Root *roots, int count) {
     Arena *arena = leaf->e->context->arena;
+    emit_at(leaf->e, root_span(roots));
     int *tops = NEW_ARRAY(arena, int, count);
-    Nest nest = {.leaf = leaf, .shape = nest_shape(roots[0].value->type), .tops = tops, .store_count = count};
+    Nest nest = {.leaf = leaf, .shape = nest_shape(roots[0].value->type), .roots = roots, .tops = tops, .store_count = count};
     nest.nodes = plan_nodes((Plan *)leaf->plan, roots, count, tops);
     nest.loads = NEW_ARRAY(arena, Access, nest.nodes.count);
     nest.block_loads = NEW_ARRAY(arena, Access, nest.nodes.count);

@@ -12,12 +12,15 @@ bool part_begin(Emitter *e, const char *name, LLVMTypeRef *parameters, int count
     unsigned noinline = LLVMGetEnumAttributeKindForName("noinline", sizeof "noinline" - 1);
     LLVMAddAttributeAtIndex(part->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->llvm, noinline, 0));
     part->caller = LLVMGetInsertBlock(e->builder);
+    part->place = emit_place(e);
+    emit_at_place(e, NULL);
     LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->llvm, part->function, "entry"));
     return false;
 }
 
 void part_end(Emitter *e, PartFunction *part) {
     LLVMPositionBuilderAtEnd(e->builder, part->caller);
+    emit_at_place(e, part->place);
 }
 
 void part_call(Emitter *e, const PartFunction *part, LLVMValueRef *arguments, int count) {

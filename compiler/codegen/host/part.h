@@ -9,6 +9,7 @@ typedef struct PartFunction {
     LLVMValueRef function;
     LLVMTypeRef type;
     LLVMBasicBlockRef caller;
+    LLVMMetadataRef place; /* in the caller, of the line table */
 } PartFunction;
 /* True where `name` was made before: then there is nothing to emit. Else the builder is at its entry, until part_end takes it back to the caller. */
 bool part_begin(Emitter *e, const char *name, LLVMTypeRef *parameters, int count, PartFunction *part);

@@ -47,6 +47,7 @@ static void emit_for(Leaf *leaf, const Segment *segment) {
 
     LLVMPositionBuilderAtEnd(builder, inside);
     emit_block(leaf, segment->regions[0]);
+    emit_at(e, op->span);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(builder);
     LLVMValueRef next = LLVMBuildAdd(builder, done, emit_int_const(e, 1), ""), next_index = LLVMBuildAdd(builder, index, step, "");
     LLVMAddIncoming(done, &next, &latch, 1);
@@ -84,6 +85,7 @@ static void emit_while(Leaf *leaf, const Segment *segment) {
         if (phis[i])
             leaf->values[body->args.items[i]->id] = phis[i];
     emit_block(leaf, segment->regions[1]);
+    emit_at(e, op->span);
     feed_phis(leaf, phis, body->last->operands.items, count, LLVMGetInsertBlock(builder));
     loop_close(e, header, LOOP_SCALAR);
 
@@ -102,6 +104,7 @@ static void emit_if(Leaf *leaf, const Segment *segment) {
     for (int r = 0; r < 2; r++) {
         LLVMPositionBuilderAtEnd(builder, branches[r]);
         emit_block(leaf, segment->regions[r]);
+        emit_at(e, op->span);
         ends[r] = LLVMGetInsertBlock(builder);
         LLVMBuildBr(builder, after);
     }

@@ -22,8 +22,8 @@ static const char *values_text(Context *context, const Signature *signature, con
 }
 
 /* NULL with the reason where the target cannot run it. */
-static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int number, const NvptxTarget *target, bool only_bulk, int optimise,
-    const char *file, const char **why) {
+static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int number, const NvptxTarget *target, bool only_bulk,
+    const GpuTargets *targets, int optimise, const char *file, const char **why) {
     const GpuVariant *variant = &kernel->gpu_variants.items[number];
     GpuImage *image = NEW(context->arena, GpuImage);
     *image = (GpuImage){.target = target->name, .arch = target->arch, .specific = target->specific};
@@ -47,7 +47,7 @@ static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int n
     }
     if (only_bulk && !has_maps)
         return NULL;
-    image->text = nvptx_compile(context, target, stages, kernel->stages.count, kernel->kernel->signature.fastmath, optimise, file);
+    image->text = nvptx_compile(context, target, stages, kernel->stages.count, kernel->kernel->signature.fastmath, optimise, file, targets->debug);
     image->size = (int64_t)strlen(image->text) + 1;
     return image;
 }
@@ -73,7 +73,7 @@ static bool make_target(Context *context, ClusterKernel *kernel, const NvptxTarg
     bool some = false;
     for (int v = 0; v < kernel->gpu_variants.count; v++) {
         GpuVariant *variant = &kernel->gpu_variants.items[v];
-        GpuImage *image = make_image(context, kernel, v, target, reason == FOR_BULK, optimise, file, &why), code;
+        GpuImage *image = make_image(context, kernel, v, target, reason == FOR_BULK, targets, optimise, file, &why), code;
         some |= image != NULL;
         if (!image)
             continue;

@@ -27,7 +27,8 @@ typedef struct NvptxStage {
 } NvptxStage;
 
 /* The PTX of some stages for one target, ending in a NUL, in the arena. */
-const char *nvptx_compile(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise, const char *file);
+const char *nvptx_compile(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise,
+    const char *file, const DebugSource *debug);
 
 /* ---- assemble.c ---- */
 

@@ -53,11 +53,13 @@ static void check_text(const char *text, const char *file) {
         internal_error(file, "LLVM code generation", "an intrinsic that NVPTX does not have");
 }
 
-const char *nvptx_compile(
-    Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise, const char *file) {
+const char *nvptx_compile(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise,
+    const char *file, const DebugSource *debug) {
     LLVMTargetMachineRef machine = make_machine(target, optimise, file);
     Emitter e;
-    emitter_init(&e, context, machine, TRIPLE, file);
+    DebugSource lines = debug ? *debug : (DebugSource){0};
+    lines.only_lines = true; /* full tables would turn optimisation off in drivers */
+    emitter_init(&e, context, machine, TRIPLE, file, debug ? &lines : NULL);
     const CpuLevel arithmetic = {.name = target->name,
         .has_f16c = true,
         .has_bf16 = true,
@@ -72,6 +74,7 @@ const char *nvptx_compile(
     e.fastmath = fastmath;
     for (int i = 0; i < count; i++)
         simt_leaf(&e, &target->simt, stages[i].kernel, stages[i].entry);
+    debug_end(&e);
     optimise_module(&e, machine, optimise, file);
     char *message = NULL;
     LLVMMemoryBufferRef memory;

@@ -125,6 +125,7 @@ static void begin(Simt *s, const char *name, LaunchPlaces *places) {
     LLVMTypeRef parameter = parameter_type(s, &offsets, map_count, &leaf_of(s)->maps);
     s->function = LLVMAddFunction(e->module, name, LLVMFunctionType(void_type(s), &e->ptr, 1, false));
     LLVMSetFunctionCallConv(s->function, KERNEL_CALL);
+    debug_function(e, s->function, &s->kernel->signature);
     unsigned byval = LLVMGetEnumAttributeKindForName("byval", sizeof "byval" - 1);
     unsigned align = LLVMGetEnumAttributeKindForName("align", sizeof "align" - 1);
     LLVMAddAttributeAtIndex(s->function, 1, LLVMCreateTypeAttribute(e->llvm, byval, parameter));

@@ -24,6 +24,7 @@ LLVMValueRef host_range(Emitter *e, const ThreadCode *code, const int64_t cluste
     LLVMSetLinkage(function, LLVMInternalLinkage);
     function_set_level(e, function);
     LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->llvm, function, "entry"));
+    emit_at_place(e, NULL);
     LLVMValueRef size[3];
     for (int a = 0; a < 3; a++)
         size[a] = LLVMConstInt(e->i32, (unsigned long long)cluster[a], false);

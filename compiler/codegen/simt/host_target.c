@@ -49,6 +49,7 @@ static void begin(Simt *s, const char *name, LaunchPlaces *places) {
     s->function = LLVMAddFunction(e->module, name, LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), parameters, 2, false));
     LLVMSetLinkage(s->function, LLVMInternalLinkage);
     function_set_level(e, s->function);
+    debug_function(e, s->function, &s->kernel->signature);
     LLVMPositionBuilderAtEnd(e->builder, LLVMAppendBasicBlockInContext(e->llvm, s->function, "entry"));
     s->self = LLVMGetParam(s->function, 1);
     s->data = NEW(e->context->arena, HostThread);

@@ -164,6 +164,7 @@ static int groups_left(const IrOp *op) {
 }
 
 void simt_op(Simt *s, const IrOp *op) {
+    emit_at(s->e, op->span);
     if (op->regions.count) {
         simt_region(s, op);
         return;
@@ -261,6 +262,7 @@ LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *ker
     find_place(s);
     simt_elements_begin(s);
     simt_body(s);
+    emit_at(e, kernel->signature.span);
     if (target->end)
         target->end(s);
     LLVMBuildRetVoid(e->builder);

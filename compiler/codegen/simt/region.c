@@ -46,6 +46,7 @@ static void emit_for(Simt *s, const IrOp *op) {
 
     LLVMPositionBuilderAtEnd(builder, inside);
     simt_block(s, body);
+    emit_at(e, op->span);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(builder);
     LLVMValueRef next = LLVMBuildAdd(builder, done, emit_int_const(e, 1), ""), next_index = LLVMBuildAdd(builder, index, step, "");
     LLVMAddIncoming(done, &next, &latch, 1);
@@ -75,6 +76,7 @@ static void emit_while(Simt *s, const IrOp *op) {
     LLVMPositionBuilderAtEnd(builder, inside);
     share_values(s, body->args.items, test->args.items, count);
     simt_block(s, body);
+    emit_at(e, op->span);
     feed_phis(s, test->args.items, body->last->operands.items, count, LLVMGetInsertBlock(builder));
     loop_close(e, header, LOOP_SCALAR);
 
@@ -90,6 +92,7 @@ static void emit_if(Simt *s, const IrOp *op) {
     for (int r = 0; r < 2; r++) {
         LLVMPositionBuilderAtEnd(builder, branches[r]);
         simt_block(s, op->regions.items[r]);
+        emit_at(e, op->span);
         ends[r] = LLVMGetInsertBlock(builder);
         LLVMBuildBr(builder, after);
     }

@@ -3,7 +3,6 @@
  * Anything else waits in a slot, an array with an element for each thread. */
 #include "compiler/codegen/simt/split.h"
 
-#include <llvm-c/DebugInfo.h>
 #include <llvm-c/IRReader.h>
 
 #include <stdlib.h>
@@ -91,8 +90,10 @@ void split_close(Simt *s) {
 }
 
 void split_step_out(Simt *s) {
+    LLVMMetadataRef place = emit_place(s->e);
     s->split->inside = LLVMGetInsertBlock(s->e->builder);
     LLVMPositionBuilderBefore(s->e->builder, LLVMGetBasicBlockTerminator(s->split->open->before));
+    emit_at_place(s->e, place);
 }
 
 void split_step_in(Simt *s) {
@@ -104,9 +105,11 @@ void split_step_in(Simt *s) {
 static LLVMValueRef allocate(Simt *s, LLVMTypeRef type) {
     Emitter *e = s->e;
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->builder);
+    LLVMMetadataRef place = emit_place(e);
     LLVMPositionBuilder(e->builder, LLVMGetEntryBasicBlock(s->function), LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(s->function)));
     LLVMValueRef memory = LLVMBuildAlloca(e->builder, type, "");
     LLVMPositionBuilderAtEnd(e->builder, here);
+    emit_at_place(e, place);
     return memory;
 }
 

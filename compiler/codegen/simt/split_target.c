@@ -23,6 +23,7 @@ static void begin(Simt *s, const char *name, LaunchPlaces *places) {
     s->function = LLVMAddFunction(e->module, name, LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), parameters, 4, false));
     LLVMSetLinkage(s->function, LLVMInternalLinkage);
     function_set_level(e, s->function);
+    debug_function(e, s->function, &s->kernel->signature);
     LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(e->llvm, s->function, "entry"),
                       run = LLVMAppendBasicBlockInContext(e->llvm, s->function, "run");
     LLVMPositionBuilderAtEnd(e->builder, entry);
