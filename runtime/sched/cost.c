@@ -177,17 +177,19 @@ static double greater(double a, double b) {
     return a > b ? a : b;
 }
 
-/* Loads, transfers, compute and stores overlap: the slowest sets the pace. Bytes of cached files cost the time of processors, which compute has not
- * then, and are written by one thread at a time. */
+/* Loads, transfers, compute and stores overlap: the slowest sets the pace, and of the others what the first step has loaded and the last one stores
+ * beside nothing else. Bytes of cached files cost the time of processors, which compute has not then; one thread at a time writes, and one moves the
+ * tiles of the first step and the last. */
 void times_overlap(const Model *model, NodeTimes *times) {
-    double busy = times->compute + times->launch;
-    times->storage = times->read + times->write;
+    double busy = times->compute + times->launch, moved = times->read + times->write, alone = busy + moved + times->link;
+    times->storage = moved;
     if (model->cached) {
-        double shared = times->storage / model->threads;
+        double shared = moved / model->threads;
         busy += shared;
         times->storage = greater(times->write, shared);
     }
-    times->total = times->start + greater(busy, greater(times->storage, times->link));
+    double slowest = greater(busy, greater(times->storage, times->link));
+    times->total = times->start + slowest + (times->steps > 0 ? (alone - slowest) / (double)times->steps : 0);
 }
 
 NodeTimes node_times(const Model *model, const NodeSums *sums) {
@@ -197,6 +199,7 @@ NodeTimes node_times(const Model *model, const NodeSums *sums) {
         .link = sums->fetched > 0 ? (double)sums->fetched / model->link_bw : 0,
         .compute = sums->work / model->leaf_flops,
         .launch = (double)sums->launches * model->launch,
+        .steps = sums->launches,
         .start = model->open + (model->fresh_bw > 0 ? (double)sums->peak / model->fresh_bw : 0),
     };
     times_overlap(model, &times);

@@ -249,6 +249,7 @@ NodeSums node_sum(Summing *summing, const Placement *placement, int64_t node, in
 
 typedef struct NodeTimes {
     double read, write, link, compute, launch, start; /* seconds; of one thread where files are cached */
+    int64_t steps;                                    /* that these are spread over */
     double storage;                                   /* reading and writing, if there were nothing else */
     double total;                                     /* as all of them overlap */
 } NodeTimes;

@@ -203,6 +203,11 @@ static const SplitCase split_cases[] = {
     {MATRIX "    search S leaf [8] cluster [64]\n",
         LOOP("dim K", "dim S") "        %10 = add %9, %n : i64\n        store %m[%2 :+ B, %10] = %7\n" END, NULL,
         "'m' is accessed at two super-tile coordinates"},
+    /* twice as fast as the loop */
+    {MATRIX "    search S leaf [8] cluster [64]\n",
+        LOOP("dim K",
+            "dim S") "        %10 = add %9, %9 : i64\n        %11 = broadcast %7 : tile<f32>[B, S]\n        store %m[%2 :+ B, %10 :+ S] = %11\n" END,
+        NULL, "the access to axis 1 of 'm' is none of grid, loop, halo and whole"},
     {MATRIX "    search S leaf [8] cluster [64]\n", LOOP("add %3, %n", "dim S") "        store %m[%2 :+ B, %9] = %7\n" END, NULL,
         "'S' under @cluster splits no axis"},
     /* one that indexes nothing, and another bound than the tensor's extent */

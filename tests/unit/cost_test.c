@@ -224,11 +224,11 @@ START_TEST(the_slowest_part_sets_the_time) {
     ck_assert_double_eq(times.link, 1);
     ck_assert_double_eq(times.compute, 4);
     ck_assert_double_eq(times.launch, 2);
-    ck_assert_double_eq(times.total, 20);
+    ck_assert_double_eq(times.total, 20 + (1 + 4 + 2) / 4.0); /* the rest in one of four steps */
     sums.fetched = 500;
-    ck_assert_double_eq(node_times(&model, &sums).total, 50);
+    ck_assert_double_eq(node_times(&model, &sums).total, 50 + (20 + 4 + 2) / 4.0);
     sums.work = 1e6;
-    ck_assert_double_eq(node_times(&model, &sums).total, 1002);
+    ck_assert_double_eq(node_times(&model, &sums).total, 1002 + (20 + 50) / 4.0);
 }
 END_TEST
 
@@ -240,9 +240,9 @@ START_TEST(cached_files_share_the_processors) {
     ck_assert_double_eq(times.read, 10);
     ck_assert_double_eq(times.write, 10);
     ck_assert_double_eq(times.storage, 10);
-    ck_assert_double_eq(times.total, 3 + (4 + 2) + (10 + 10) / 2.0);
+    ck_assert_double_eq(times.total, 3 + (4 + 2) + (10 + 10) / 2.0 + (10 + 10) / 2.0 / 4);
     sums.stored = 5000;
-    ck_assert_double_eq(node_times(&model, &sums).total, 3 + 100);
+    ck_assert_double_eq(node_times(&model, &sums).total, 3 + 100 + (10 + 4 + 2) / 4.0);
 }
 END_TEST
 
