@@ -71,6 +71,7 @@ static int run(const PhbProgram *program, const char *path, const char *json, co
         return report_errors(&errors, texts->out);
     for (int i = 0; i < job->remarks.count; i++)
         fprintf(texts->messages, "remark: %s\n", job->remarks.lines[i]);
+    cli_settle_job(&line, job);
     RunOptions options = cli_run_options(&line);
     options.out = options.errors = texts->out;
     options.messages = texts->messages;

@@ -121,6 +121,11 @@ RunOptions cli_run_options(const CommandLine *line) {
     };
 }
 
+void cli_settle_job(const CommandLine *line, Job *job) {
+    for (int s = 0; s < job_step_count(job); s++)
+        job_step(job, s)->split_k = line->values[OPTION_SPLIT_K].number;
+}
+
 /* --key and --peers; *keys stays NULL where neither is given. */
 static bool load_keys(const CommandLine *line, Keys **keys, int *exit_code) {
     const char *key = cli_key(line), *peers = line->values[OPTION_PEERS].text;
@@ -238,6 +243,7 @@ static int with_job(const PhbProgram *program, const CommandLine *line) {
     }
     for (int i = 0; i < job->remarks.count; i++)
         fprintf(stderr, "remark: %s\n", job->remarks.lines[i]);
+    cli_settle_job(line, job);
     RunOptions options = cli_run_options(line);
     const OptionValue *values = line->values;
     int code;

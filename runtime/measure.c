@@ -124,7 +124,7 @@ static bool read_back(Trial *trial, const char *from, char *to, int64_t bytes) {
 static Step stage_step(const Problem *problem, int stage) {
     int64_t number = 0;
     for (int s = 0; s < stage; s++)
-        number += stage_chunks(problem, s);
+        number += stage_steps(problem, s);
     return step_find(problem, 0, number);
 }
 

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define PHB_ABI_VERSION 3
+#define PHB_ABI_VERSION 4
 #define PHB_MAX_RANK 4
 #define PHB_MAX_PARAMS 64 /* tensors of a kernel, and scalars */
 #define PHB_MAX_DIMS 128  /* symbolic and search dims of a kernel */
@@ -153,6 +153,7 @@ typedef struct PhbState {
     const char *name;
     int32_t dtype;
     PhbExpr rows, columns; /* over leaf dims; 1 and 1 for a scalar */
+    int32_t partial;       /* 1 + the operand, of tensors, then states, that it is a partial sum of, and cut as; 0: it is none, and that is used alone */
 } PhbState;
 
 #define PHB_UNUSED (-1) /* where a PhbMode stands: the stage does not touch it */
@@ -161,6 +162,10 @@ typedef struct PhbState {
 typedef struct PhbStage {
     int32_t loop;         /* index into PhbKernel.loops, or -1: once */
     const int8_t *modes;  /* PhbMode or PHB_UNUSED: as PhbKernel.tensors, then PhbKernel.states */
+    /* Of a loop whose range may be divided, since all it carries are sums that start at 0: the stages behind the last one that run once to begin such a sum
+     * with 0, and to add its partial sum to it. A part's chunks work on a partial sum where the whole one's tile stands in the launch. 0: none */
+    int32_t clear, merge;
+    const char *whole; /* why there are none: what the loop carries is no such sum; NULL: it carries nothing, or they are there */
 } PhbStage;
 
 /* ---- code ---- */
@@ -287,6 +292,7 @@ typedef struct PhbKernel {
     int32_t state_count;
     const PhbStage *stages;
     int32_t stage_count; /* at least 1 */
+    int32_t helper_count; /* stages behind those, which `clear` and `merge` name */
     int32_t cluster_dims[3]; /* CTAs of a thread-block cluster; 1, 1, 1 without */
     const PhbCheck *bind_checks; /* over whole-problem dims, search dims at their @cluster values */
     int32_t bind_check_count;

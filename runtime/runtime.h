@@ -215,6 +215,7 @@ typedef struct Job {
     uint64_t *scalars;    /* as kernel->scalars: bits, zero-extended */
     TensorFile *tensors;  /* as kernel->tensors */
     int64_t *leaf_values; /* as kernel->dims: values that the job's "autotune" or a tensor's extent fixes, 0 where neither does */
+    int64_t split_k;      /* parts that the ranges of cluster loops are divided into; 0 or 1: they are not */
     DeviceClass device;   /* of all its pods; the CPU until somebody chooses */
     bool *fixed;          /* as kernel->dims: the job gives the @cluster value; NULL: it gives none */
     bool *barred;         /* as kernel->variants: leaves that are not to be taken; NULL: none */

@@ -105,7 +105,7 @@ static Step heaviest_step(const Problem *problem) {
         Step step = step_find(problem, 0, number);
         if (step_work(problem, &step) > step_work(problem, &heaviest))
             heaviest = step;
-        number += stage_chunks(problem, s);
+        number += stage_steps(problem, s);
     }
     return heaviest;
 }
@@ -135,7 +135,7 @@ static double measure_unit(const Problem *problem, const TuneMachine *machine) {
     for (int s = 0; s < problem->kernel->stage_count; s++) {
         Step step = step_find(problem, 0, number);
         seconds += (double)stage_chunks(problem, s) * time_step(problem, &step, machine, &ignored);
-        number += stage_chunks(problem, s);
+        number += stage_steps(problem, s);
     }
     return seconds;
 }

@@ -338,9 +338,9 @@ static LLVMValueRef states_table(Emitter *e, const ClusterKernel *kernel) {
         LLVMValueRef extents[2];
         for (int k = 0; k < 2; k++) {
             int axis = k - 2 + rank;
-            extents[k] = axis < 0 ? number(e, 1) : expression(e, &kernel->kernel->signature, state->type->dims[axis]);
+            extents[k] = axis < 0 || state->type->kind == TYPE_TENSOR ? number(e, 1) : expression(e, &kernel->kernel->signature, state->type->dims[axis]);
         }
-        vec_push(e->context->arena, &states, RECORD(e, PhbState, string(e, state->name), int32(e, (int)state->type->scalar), extents[0], extents[1]));
+        vec_push(e->context->arena, &states, RECORD(e, PhbState, string(e, state->name), int32(e, (int)state->type->scalar), extents[0], extents[1], int32(e, state->partial_of + 1)));
     }
     return array(e, &states);
 }
@@ -352,7 +352,8 @@ static LLVMValueRef stages_table(Emitter *e, const ClusterKernel *kernel) {
         Values modes = {0};
         for (int k = 0; k < kernel->tensors.count + kernel->states.count; k++)
             vec_push(e->context->arena, &modes, LLVMConstInt(e->i8, (unsigned long long)stage->modes[k], true));
-        vec_push(e->context->arena, &stages, RECORD(e, PhbStage, int32(e, stage->loop), array(e, &modes)));
+        vec_push(e->context->arena, &stages, RECORD(e, PhbStage, int32(e, stage->loop), array(e, &modes), int32(e, stage->clear), int32(e, stage->merge),
+                                                  stage->whole ? string(e, stage->whole) : null_pointer(e)));
     }
     return array(e, &stages);
 }
@@ -378,7 +379,7 @@ static LLVMValueRef kernel_record(Emitter *e, const char *file, const ClusterKer
     return RECORD(e, PhbKernel, string(e, signature->name), string(e, source), dims_table(e, kernel),
         int32(e, signature->symbolic.count + signature->search.count), tensors_table(e, kernel), int32(e, kernel->tensors.count), scalars,
         int32(e, scalar_count), LLVMConstArray2(LLVMTypeOf(grid[0]), grid, 3), loops_table(e, kernel), int32(e, kernel->loops.count),
-        states_table(e, kernel), int32(e, kernel->states.count), stages_table(e, kernel), int32(e, kernel->stages.count),
+        states_table(e, kernel), int32(e, kernel->states.count), stages_table(e, kernel), int32(e, kernel->stages.count - kernel->helper_count), int32(e, kernel->helper_count),
         LLVMConstArray2(e->i32, cluster_dims, 3), null_pointer(e), int32(e, 0), checks, int32(e, check_count), array(e, &variants),
         int32(e, variants.count));
 }

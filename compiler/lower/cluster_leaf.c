@@ -56,9 +56,10 @@ static void add_states(Split *split, Signature *signature) {
     for (int i = 0; i < split->result->states.count; i++) {
         const Type *type = split->result->states.items[i].type;
         const Dim *dims[3] = {ctas, dim_int(context->dims, 1), dim_int(context->dims, 1)};
-        for (int k = 0; k < type->rank; k++)
+        for (int k = 0; k < type->rank && type->kind != TYPE_TENSOR; k++)
             dims[3 - type->rank + k] = type->dims[k];
-        Param param = {free_name(split, signature, i), signature->span, type_shaped(context->types, TYPE_TENSOR, type->scalar, 3, dims)};
+        const Type *tensor = type->kind == TYPE_TENSOR ? type : type_shaped(context->types, TYPE_TENSOR, type->scalar, 3, dims);
+        Param param = {free_name(split, signature, i), signature->span, tensor};
         vec_push(context->arena, &signature->params, param);
     }
 }
@@ -247,6 +248,8 @@ static HomeSlice home_slice(Leaf *leaf, int index, const Type *type, Span span) 
     if (home->store) {
         for (int i = 0; i < home->store->operands.count - 1; i++)
             slice.operands[slice.count++] = bring(leaf, home->store->operands.items[i]);
+        if (home->is_partial)
+            slice.operands[0] = leaf_state(leaf, index);
         for (int k = 0; k < PHB_MAX_RANK; k++)
             slice.extent[k] = home->store->extent[k];
         return slice;
@@ -364,16 +367,51 @@ static void run_loop(Leaf *leaf, const Part *part) {
         store_home(leaf, part->homes[i], copy->results.items[i], loop->span);
 }
 
-IrKernel *leaf_make(Staging *staging, int part, const SavedList *saved) {
-    Context *context = staging->split->context;
+static void start_leaf(Leaf *leaf, Staging *staging, int part) {
     const Part *at = &staging->parts.items[part];
-    Leaf leaf = {.staging = staging, .split = staging->split, .part = part, .axis = at->is_loop ? loop_axis(staging->split, at->first) : -1};
-    leaf.copies = NEW_ARRAY(context->arena, IrValue *, staging->split->value_count + 1);
-    start_kernel(&leaf);
-    if (at->is_loop)
-        run_loop(&leaf, at);
+    *leaf = (Leaf){.staging = staging, .split = staging->split, .part = part, .axis = at->is_loop ? loop_axis(staging->split, at->first) : -1};
+    leaf->copies = NEW_ARRAY(staging->split->context->arena, IrValue *, staging->split->value_count + 1);
+    start_kernel(leaf);
+}
+
+static IrKernel *end_leaf(Leaf *leaf) {
+    ir_append(leaf->split->context, leaf->block, OP_RETURN, (Span){0}, NULL, 0, NULL, 0);
+    return leaf->kernel;
+}
+
+IrKernel *leaf_make(Staging *staging, int part, const SavedList *saved) {
+    Leaf leaf;
+    start_leaf(&leaf, staging, part);
+    if (staging->parts.items[part].is_loop)
+        run_loop(&leaf, &staging->parts.items[part]);
     else
-        run_straight(&leaf, at, saved);
-    ir_append(context, leaf.block, OP_RETURN, (Span){0}, NULL, 0, NULL, 0);
-    return leaf.kernel;
+        run_straight(&leaf, &staging->parts.items[part], saved);
+    return end_leaf(&leaf);
+}
+
+/* ---- helpers: around the loop, not in one of its chunks ---- */
+
+IrKernel *leaf_make_clear(Staging *staging, int part) {
+    const Part *at = &staging->parts.items[part];
+    Leaf leaf;
+    start_leaf(&leaf, staging, part);
+    leaf.axis = -1;
+    for (int i = 0; i < at->first->results.count; i++)
+        store_home(&leaf, at->homes[i], bring(&leaf, at->first->operands.items[3 + i]), at->first->span);
+    return end_leaf(&leaf);
+}
+
+IrKernel *leaf_make_merge(Staging *staging, int part) {
+    const Part *at = &staging->parts.items[part];
+    Leaf leaf;
+    start_leaf(&leaf, staging, part);
+    leaf.axis = -1;
+    for (int i = 0; i < at->first->results.count; i++) {
+        const Type *type = at->first->results.items[i]->type;
+        Span span = at->first->span;
+        IrValue *sum = load_home(&leaf, at->homes[i], type, span);
+        IrValue *partial = load_home(&leaf, staging->homes.items[at->homes[i]].partial, type, span);
+        store_home(&leaf, at->homes[i], leaf_binary(&leaf, OP_ADD, span, sum, partial), span);
+    }
+    return end_leaf(&leaf);
 }

@@ -47,10 +47,12 @@ static bool is_dim_name(const Split *split, const char *name) {
 static bool loop_runs(Split *split, const IrOp *loop) {
     DimPool *dims = split->context->dims;
     const Dim *start = form_of(split, loop->operands.items[0]), *end = form_declared(split, form_of(split, loop->operands.items[1]));
-    const Dim *step = form_of(split, loop->operands.items[2]);
+    const Dim *step = form_of(split, loop->operands.items[2]), *one = dim_int(dims, 1);
     int64_t number;
-    if (is_cluster_loop(split, loop))
-        return true;
+    if (is_cluster_loop(split, loop)) {
+        const Dim *above = dim_op(dims, PHB_EXPR_SUB, end, one);
+        return above && form_not_negative(split, above);
+    }
     bool is_positive = dim_is_int(step, &number) ? number > 0 : step->kind == PHB_EXPR_DIM && is_dim_name(split, step->name);
     if (start != dim_int(dims, 0) || !is_positive)
         return false;

@@ -64,11 +64,24 @@ void cluster_print_tensor(Buffer *buffer, const ClusterKernel *kernel, const Clu
     buffer_puts(buffer, "]\n");
 }
 
+static void print_operand(Buffer *buffer, const ClusterKernel *kernel, int operand) {
+    if (operand < kernel->tensors.count)
+        buffer_puts(buffer, kernel->kernel->signature.params.items[kernel->tensors.items[operand].param].name);
+    else
+        buffer_printf(buffer, "state %d", operand - kernel->tensors.count);
+}
+
 static void print_states(Buffer *buffer, const ClusterKernel *kernel) {
     for (int i = 0; i < kernel->states.count; i++) {
         buffer_printf(buffer, "    state %d: ", i);
         type_print(buffer, kernel->states.items[i].type);
-        buffer_puts(buffer, " a CTA\n");
+        if (kernel->states.items[i].partial_of < 0) {
+            buffer_puts(buffer, " a CTA\n");
+        } else {
+            buffer_puts(buffer, ", ");
+            print_operand(buffer, kernel, kernel->states.items[i].partial_of);
+            buffer_puts(buffer, " in parts\n");
+        }
     }
 }
 
@@ -76,18 +89,20 @@ static void print_states(Buffer *buffer, const ClusterKernel *kernel) {
 static void print_stages(Buffer *buffer, const ClusterKernel *kernel) {
     for (int i = 0; kernel->loops.count > 0 && i < kernel->stages.count; i++) {
         const ClusterStage *stage = &kernel->stages.items[i];
-        buffer_printf(buffer, stage->loop < 0 ? "    stage %d, once:" : "    stage %d, each chunk of loop %d:", i, stage->loop);
+        bool is_helper = i >= kernel->stages.count - kernel->helper_count;
+        buffer_printf(buffer, is_helper ? "    helper %d:" : stage->loop < 0 ? "    stage %d, once:" : "    stage %d, each chunk of loop %d:", i, stage->loop);
         const char *separator = " ";
         for (int k = 0; k < kernel->tensors.count + kernel->states.count; k++) {
             if (stage->modes[k] == PHB_UNUSED)
                 continue;
             buffer_printf(buffer, "%s%s ", separator, mode_text(stage->modes[k]));
-            if (k < kernel->tensors.count)
-                buffer_puts(buffer, kernel->kernel->signature.params.items[kernel->tensors.items[k].param].name);
-            else
-                buffer_printf(buffer, "state %d", k - kernel->tensors.count);
+            print_operand(buffer, kernel, k);
             separator = ", ";
         }
+        if (stage->merge)
+            buffer_printf(buffer, "; in parts by %d and %d", stage->clear, stage->merge);
+        else if (stage->whole)
+            buffer_printf(buffer, "; whole: %s", stage->whole);
         buffer_puts(buffer, "\n");
     }
 }

@@ -14,7 +14,7 @@ static void add_part(Staging *s, IrOp *first, IrOp *end, bool is_loop) {
         for (int i = 0; i < op->results.count; i++)
             s->part_of[op->results.items[i]->id] = s->parts.count;
     int *homes = is_loop ? NEW_ARRAY(s->split->context->arena, int, first->results.count + 1) : NULL;
-    vec_push(s->split->context->arena, &s->parts, (Part){first, end, is_loop, homes});
+    vec_push(s->split->context->arena, &s->parts, (Part){.first = first, .end = end, .is_loop = is_loop, .homes = homes, .stage = -1});
 }
 
 static void find_parts(Staging *s) {
@@ -116,7 +116,7 @@ static void find_uses(const IrBlock *block, const IrValue *value, Uses *uses) {
 }
 
 /* Element by element, the loop adds to the carried value and does nothing else with it: nobody misses what the output's edge drops of it. */
-static bool is_sum(const IrOp *loop, int carried) {
+bool is_sum(const IrOp *loop, int carried) {
     const IrBlock *body = loop->regions.items[0];
     const IrValue *value = body->args.items[1 + carried];
     for (;;) {
@@ -126,6 +126,10 @@ static bool is_sum(const IrOp *loop, int carried) {
             return false;
         if (uses.op->kind == OP_YIELD)
             return uses.operand == carried;
+        if (uses.op->kind == OP_FOR && uses.operand >= 3 && is_sum(uses.op, uses.operand - 3)) {
+            value = uses.op->results.items[uses.operand - 3];
+            continue;
+        }
         bool is_dot = (uses.op->kind == OP_DOT || uses.op->kind == OP_DOT_T) && uses.operand == 2;
         if (uses.op->kind != OP_ADD && !is_dot)
             return false;
@@ -176,10 +180,10 @@ static const IrOp *find_output(const Staging *s, const IrOp *loop, int carried) 
 static int new_home(Staging *s, const Type *type, Span span, const IrOp *store) {
     Context *context = s->split->context;
     ClusterKernel *result = s->split->result;
-    Home home = {store, result->states.count};
+    Home home = {.store = store, .state = result->states.count};
     if (!store) {
         const char *name = arena_printf(context->arena, "state %d, of line %u", home.state, span.line);
-        vec_push(context->arena, &result->states, (ClusterState){name, state_type(s, type)});
+        vec_push(context->arena, &result->states, (ClusterState){name, state_type(s, type), -1});
     }
     vec_push(context->arena, &s->homes, home);
     return s->homes.count - 1;
@@ -268,7 +272,7 @@ static void add_stage(Staging *s, int part) {
     SavedList saved = {0};
     if (!at->is_loop)
         saved = saved_by(s, part);
-    ClusterStage stage = {at->is_loop ? loop_axis(s->split, at->first) - FIRST_LOOP : -1, leaf_make(s, part, &saved), NULL};
+    ClusterStage stage = {.loop = at->is_loop ? loop_axis(s->split, at->first) - FIRST_LOOP : -1, .kernel = leaf_make(s, part, &saved)};
     ir_dce(context, stage.kernel);
     int params = stage.kernel->signature.params.count, index = 0;
     bool *loaded = NEW_ARRAY(context->arena, bool, params), *stored = NEW_ARRAY(context->arena, bool, params), any = false;
@@ -282,8 +286,10 @@ static void add_stage(Staging *s, int part) {
         stage.modes[index] = (int8_t)stage_mode(s, whole, index, loaded[i], stored[i]);
         index++;
     }
-    if (any || s->parts.count == 1)
-        vec_push(context->arena, &result->stages, stage);
+    if (!any && s->parts.count > 1)
+        return;
+    s->parts.items[part].stage = result->stages.count;
+    vec_push(context->arena, &result->stages, stage);
 }
 
 static void refuse_states(Split *split, const IrOp *loop, int tensors, int states) {
@@ -320,5 +326,11 @@ void make_stages(Split *split) {
         return;
     }
     for (int part = 0; part < s.parts.count; part++)
+        if (s.parts.items[part].is_loop)
+            find_partial_sums(&s, part);
+    for (int part = 0; part < s.parts.count; part++)
         add_stage(&s, part);
+    for (int part = 0; part < s.parts.count; part++)
+        if (s.parts.items[part].is_loop)
+            add_helpers(&s, part);
 }

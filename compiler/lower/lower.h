@@ -32,7 +32,8 @@ typedef struct ClusterSplit {
 /* What a CTA of the leaf grid keeps from stage to stage: a parameter of every stage's kernel, after the kernel's own, tensor<T>[CTAs, rows, columns]. */
 typedef struct ClusterState {
     const char *name;
-    const Type *type; /* a scalar or tile */
+    const Type *type; /* a scalar or tile; of an output's partial sums, the tensor */
+    int partial_of;   /* it holds partial sums of this tensor or, behind the tensors, state; -1: it does not */
 } ClusterState;
 
 /* A leaf of its own. */
@@ -40,6 +41,10 @@ typedef struct ClusterStage {
     int loop;         /* of ClusterKernel.loops: runs once a chunk; -1: once */
     IrKernel *kernel; /* not specialised */
     int8_t *modes;    /* PhbMode or PHB_UNUSED: as ClusterKernel.tensors, then states */
+    /* Of a loop whose range may be divided: the helpers that begin a partial sum with 0, and add one to another. 0: none, and `whole` says why not, or NULL
+     * where the loop carries nothing. */
+    int clear, merge;
+    const char *whole;
 } ClusterStage;
 
 /* One assignment of the search dims, in the order of signature.search, and the stages' kernels specialised to it. */
@@ -82,7 +87,8 @@ typedef struct ClusterKernel {
     ClusterSplit grid[3];
     VEC(ClusterSplit) loops; /* that differ in step or extent */
     VEC(ClusterState) states;
-    VEC(ClusterStage) stages; /* in the order in which a unit of work runs them; none after a refusal */
+    VEC(ClusterStage) stages; /* in the order in which a unit of work runs them, then helpers; none after a refusal */
+    int helper_count;
     VEC(LeafVariant) variants;     /* of the CPU */
     VEC(GpuVariant) gpu_variants;  /* best first */
 } ClusterKernel;

@@ -10,6 +10,8 @@ typedef struct Part {
     IrOp *first, *end; /* ops [first, end) */
     bool is_loop;      /* `first` is the loop */
     int *homes;        /* of a loop: by carried value */
+    bool is_divisible; /* of a loop: its homes have partial sums */
+    int stage;         /* -1: none */
 } Part;
 
 /* Where a value waits between stages: a state, or the slice that an output's only store goes to. A state holds a tile, an array in shared memory, or
@@ -17,6 +19,8 @@ typedef struct Part {
 typedef struct Home {
     const IrOp *store; /* NULL: */
     int state;
+    int partial; /* the home of partial sums of what waits here, or 0; of an output's, in a state cut as the output is */
+    bool is_partial;
 } Home;
 
 typedef struct Staging {
@@ -55,10 +59,21 @@ typedef struct Leaf {
 } Leaf;
 
 IrKernel *leaf_make(Staging *staging, int part, const SavedList *saved);
+/* Helpers of a loop: what it carries becomes 0, or has its partial sums added. */
+IrKernel *leaf_make_clear(Staging *staging, int part);
+IrKernel *leaf_make_merge(Staging *staging, int part);
 IrValue *leaf_number(Leaf *leaf, Span span, int64_t value);
 IrValue *leaf_binary(Leaf *leaf, OpKind kind, Span span, IrValue *a, IrValue *b);
 IrValue *leaf_state(Leaf *leaf, int home); /* the tensor */
 IrValue *leaf_cta(Leaf *leaf, Span span);  /* this CTA's number in it */
+
+/* Element by element, the loop adds to the carried value and does nothing else with it. */
+bool is_sum(const IrOp *loop, int carried);
+
+/* ---- cluster_partial.c ---- */
+
+void find_partial_sums(Staging *staging, int part); /* homes for those of the loop parts[part], where its range may be divided */
+void add_helpers(Staging *staging, int part); /* to its stage; they stand behind all stages */
 
 /* ---- cluster_thread.c: what a CTA of thread code is, stage by stage ---- */
 

@@ -127,7 +127,7 @@ static bool variant_fits(const CudaDevice *cuda, const PhbVariant *variant, Erro
     const PhbGpuCode *code = cuda_choose_code(variant, cuda->major, cuda->minor);
     if (code == NULL)
         return refuse_images(cuda, variant, error);
-    for (int s = 0; s < cuda->kernel->stage_count; s++)
+    for (int s = 0; s < cuda->kernel->stage_count + cuda->kernel->helper_count; s++)
         if (!stage_fits(cuda, &code->stages[s], error))
             return false;
     return true;
@@ -159,8 +159,8 @@ bool cuda_load(CudaDevice *cuda, const PhbVariant *variant, Error *error) {
         return refuse_images(cuda, variant, error);
     if (!load_image(cuda, code, error))
         return false;
-    cuda->stages = new_zeroed((size_t)kernel->stage_count, sizeof *cuda->stages);
-    for (int s = 0; s < kernel->stage_count; s++)
+    cuda->stages = new_zeroed((size_t)(kernel->stage_count + kernel->helper_count), sizeof *cuda->stages);
+    for (int s = 0; s < kernel->stage_count + kernel->helper_count; s++)
         if (!ready_stage(cuda, &code->stages[s], &cuda->stages[s], error))
             return false;
     char name[64];

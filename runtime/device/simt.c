@@ -189,7 +189,7 @@ static char *source_file(const PhbKernel *kernel) {
 static Device *simt_open(const PhbVariant *variant, const DeviceOptions *options, Error *error) {
     const PhbKernel *kernel = options->kernel;
     int64_t shared = 0;
-    for (int s = 0; s < kernel->stage_count; s++)
+    for (int s = 0; s < kernel->stage_count + kernel->helper_count; s++)
         shared = variant->simt[s].shared > shared ? variant->simt[s].shared : shared;
     SimtDevice *simt = new_zeroed(1, sizeof *simt);
     simt->base.type = &simt_device;

@@ -65,9 +65,10 @@ static bool watch_tensor(SimtTensor *tensor, Error *error) {
 
 static void view_tensor(SimtTensor *tensor, const PhbKernel *kernel, int index, const PhbTensorArg *argument) {
     const PhbState *state = index >= kernel->tensor_count ? &kernel->states[index - kernel->tensor_count] : NULL;
+    int whole = state && state->partial ? state->partial - 1 : index; /* what it is cut as */
     tensor->name = state ? state->name : kernel->tensors[index].name;
     tensor->dtype = state ? state->dtype : kernel->tensors[index].dtype;
-    tensor->rank = state ? 3 : kernel->tensors[index].rank;
+    tensor->rank = whole >= kernel->tensor_count ? 3 : kernel->tensors[whole].rank;
     tensor->argument = argument;
     tensor->size = dtype_size(tensor->dtype);
     tensor->rows = 1;

@@ -23,6 +23,7 @@ bool job_describe(const Job *job, int variant, Welcome *welcome, Error *error) {
     memset(welcome, 0, offsetof(Welcome, tensors));
     welcome->kernel = (uint32_t)(kernel - job->program->kernels);
     welcome->variant = (uint32_t)variant;
+    welcome->split_k = job->split_k;
     welcome->dims_count = (uint32_t)kernel->dim_count;
     memcpy(welcome->dims, job->dims, sizeof job->dims[0] * (size_t)kernel->dim_count);
     welcome->scalars_count = (uint32_t)kernel->scalar_count;
@@ -110,6 +111,7 @@ Job *job_attach(const PhbProgram *program, const Welcome *welcome, const Roots *
     job->tensors = new_zeroed(tensor_count + 1, sizeof job->tensors[0]);
     job->program = program;
     job->kernel = kernel;
+    job->split_k = welcome->split_k;
     memcpy(job->dims, welcome->dims, dim_count * sizeof job->dims[0]);
     memcpy(job->scalars, welcome->scalars, scalar_count * sizeof job->scalars[0]);
     memcpy(job->leaf_values, kernel->variants[welcome->variant].values, dim_count * sizeof job->leaf_values[0]);

@@ -317,8 +317,9 @@ static void launch_leaf(Pod *pod, const EngineAction *action) {
     const Problem *problem = pod->problem;
     const StepCode *code = action->code;
     LaunchSpace *space = &pod->spaces[action->entry];
-    for (int t = 0; t < problem->operand_count; t++) {
-        PhbTensorArg *tensor = &space->tensors[t];
+    for (int argument = 0; argument < problem->argument_count; argument++) {
+        PhbTensorArg *tensor = &space->tensors[argument];
+        int t = step_operand(problem, &code->step, argument);
         const Operand *operand = &problem->operands[t];
         Region region;
         tile_region(problem, &code->step, t, &region);
@@ -332,7 +333,7 @@ static void launch_leaf(Pod *pod, const EngineAction *action) {
     space->launch.dims = shape->dims;
     memcpy(space->launch.grid, shape->grid, sizeof shape->grid);
     memcpy(space->launch.super, code->step.at, sizeof space->launch.super);
-    pod->device->type->launch(pod->device, action->instruction, code->step.stage, &space->launch);
+    pod->device->type->launch(pod->device, action->instruction, step_code(problem, &code->step), &space->launch);
 }
 
 /* Says which pod, tensor and tile a failure belongs to; the failure itself names the file. */
@@ -424,7 +425,7 @@ static void take_completion(Pod *pod, const Completion *ended) {
     TraceKind kind = pod->how[ended->instruction];
     WireEvent event = {.kind = (uint8_t)kind};
     if (kind == TRACE_COMPUTE) {
-        event.operand = (uint32_t)action->code->step.stage;
+        event.operand = (uint32_t)step_code(pod->problem, &action->code->step);
         event.tile = (uint64_t)action->code->step.unit;
         event.chunk = (uint64_t)action->code->step.at[CHUNK];
     } else {

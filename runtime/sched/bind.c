@@ -30,9 +30,7 @@ static bool bind_cut(
         return error_set(error, "kernel '%s': overflow or division by zero in '%s'", kernel->name, axis->text);
     if (*super < 1)
         return error_set(error, "kernel '%s': the super-tile %s = %" PRId64 " is not positive", kernel->name, name, *super);
-    if (*extent < 1)
-        return error_set(error, "kernel '%s': '%s' = %" PRId64 " is not positive", kernel->name, axis->text, *extent);
-    *count = ceil_div(*extent, *super);
+    *count = *extent < 1 ? 1 : ceil_div(*extent, *super); /* a loop without a turn has one chunk, of nothing */
     if (*count > PLAN_MAX_AXIS)
         return error_set(error,
             "kernel '%s': %s = %" PRId64 " cuts '%s' = %" PRId64 " into %" PRId64 " super-tiles, more than %" PRId64 "; choose a larger one",
@@ -45,8 +43,12 @@ static bool bind_grid(Problem *problem, const ExprScope *scope, Error *error) {
     for (int a = 0; a < 3; a++) {
         const PhbGridAxis *axis = &kernel->grid[a];
         problem->extent[a] = problem->super[a] = problem->supers[a] = 1;
-        if (axis->dim >= 0 && !bind_cut(kernel, axis->dim, &axis->extent, scope, &problem->extent[a], &problem->super[a], &problem->supers[a], error))
+        if (axis->dim < 0)
+            continue;
+        if (!bind_cut(kernel, axis->dim, &axis->extent, scope, &problem->extent[a], &problem->super[a], &problem->supers[a], error))
             return false;
+        if (problem->extent[a] < 1)
+            return error_set(error, "kernel '%s': '%s' = %" PRId64 " is not positive", kernel->name, axis->extent.text, problem->extent[a]);
     }
     __int128 units = (__int128)problem->supers[0] * problem->supers[1] * problem->supers[2];
     if (units > PLAN_MAX_UNITS)
@@ -63,6 +65,8 @@ static bool bind_loops(Problem *problem, const ExprScope *scope, Error *error) {
         if (!bind_cut(kernel, kernel->loops[l].dim, &kernel->loops[l].extent, scope, &problem->loop_extent[l], &problem->loop_super[l],
                 &problem->chunks[l], error))
             return false;
+    for (int l = 0; l < kernel->loop_count; l++)
+        problem->divisions[l] = (Division){.parts = 1};
     for (int s = 0; s < kernel->stage_count; s++)
         problem->steps += stage_chunks(problem, s);
     if ((__int128)problem->steps * problem->units > PLAN_MAX_STEPS)
@@ -80,7 +84,7 @@ static bool bind_stages(const Problem *problem, int index, Operand *operand, Err
     operand->first = operand->last = operand->store_last = -1;
     for (int s = 0; s < kernel->stage_count; s++) {
         int mode = kernel->stages[s].modes[index];
-        if (mode == PHB_UNUSED)
+        if (mode == PHB_UNUSED || (operand->loop >= 0 && problem->loop_extent[operand->loop] < 1))
             continue;
         if (operand->loop >= 0 && kernel->stages[s].loop != operand->loop)
             return error_set(error, "kernel '%s': stage %d uses a chunk of '%s' outside of its loop", kernel->name, s, operand->name);
@@ -118,14 +122,14 @@ static bool bind_axis(const Problem *problem, const ExprScope *scope, Operand *o
         operand->axis[k] = CHUNK;
         operand->loop = axis->index;
         super = problem->loop_super[axis->index];
-        operand->span[k] = problem->loop_extent[axis->index];
+        operand->span[k] = problem->loop_extent[axis->index] > 0 ? problem->loop_extent[axis->index] : 0;
     } else {
         return true;
     }
     if (operand->tensor->mode != PHB_READ && operand->whole[k] != operand->span[k])
         return error_set(error, "tensor '%s': its extent '%s' is %" PRId64 ", but the %s runs to %" PRId64, name, axis->extent.text,
             operand->whole[k], axis->kind == PHB_AXIS_GRID ? "grid" : "cluster loop", operand->span[k]);
-    operand->size[k] = super < operand->span[k] ? super : operand->span[k];
+    operand->size[k] = super < operand->span[k] ? super : operand->span[k] > 0 ? operand->span[k] : 1;
     return true;
 }
 
@@ -184,7 +188,7 @@ static bool bind_tensor(const Problem *problem, const ExprScope *scope, int inde
 }
 
 /* Tiles are numbered row-major over the coordinates that cut the tensor, chunks fastest, then x. */
-static bool number_tiles(const Problem *problem, Operand *operand, Error *error) {
+bool operand_number_tiles(const Problem *problem, Operand *operand, Error *error) {
     static const int order[COORDINATES] = {CHUNK, 0, 1, 2};
     bool cuts[COORDINATES] = {false, false, false, false};
     for (int k = 0; k < operand->rank; k++)
@@ -224,12 +228,12 @@ static bool bind(Problem *problem, LeafChoice leaf, int64_t *whole, Error *error
     if (!check_problem(kernel, &scope, error) || !bind_grid(problem, &scope, error) || !bind_loops(problem, &scope, error))
         return false;
     for (int t = 0; t < kernel->tensor_count; t++)
-        if (!bind_tensor(problem, &scope, t, &problem->operands[t], error) || !number_tiles(problem, &problem->operands[t], error))
+        if (!bind_tensor(problem, &scope, t, &problem->operands[t], error) || !operand_number_tiles(problem, &problem->operands[t], error))
             return false;
     for (int s = 0; s < kernel->state_count; s++)
         if (!bind_state(problem, s, &problem->operands[kernel->tensor_count + s], error))
             return false;
-    return leaf_choose(problem, leaf, whole, error);
+    return leaf_choose(problem, leaf, whole, error) && problem_divide(problem, whole, error);
 }
 
 Problem *problem_bind(const Job *job, LeafChoice leaf, Error *error) {
@@ -237,7 +241,7 @@ Problem *problem_bind(const Job *job, LeafChoice leaf, Error *error) {
     Problem *problem = new_zeroed(1, sizeof *problem);
     problem->job = job;
     problem->kernel = kernel;
-    problem->operand_count = kernel->tensor_count + kernel->state_count;
+    problem->operand_count = problem->argument_count = kernel->tensor_count + kernel->state_count;
     problem->operands = new_zeroed((size_t)problem->operand_count, sizeof *problem->operands);
     for (int s = 0; s < PLAN_SHAPES; s++) {
         problem->shapes[s].dims = new_zeroed((size_t)kernel->dim_count, sizeof(int64_t));

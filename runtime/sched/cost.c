@@ -38,14 +38,15 @@ static double stage_work(const Problem *problem, int stage, bool cuts[COORDINATE
 
 static int64_t extent_at(const Problem *problem, const Step *step, int coordinate) {
     int loop = problem->kernel->stages[step->stage].loop;
-    int64_t super = coordinate == CHUNK ? problem->loop_super[loop] : problem->super[coordinate];
-    int64_t left = (coordinate == CHUNK ? problem->loop_extent[loop] : problem->extent[coordinate]) - step->at[coordinate] * super;
-    return left < super ? left : super;
+    bool is_chunk = coordinate == CHUNK;
+    ChunkRange cut = is_chunk ? chunk_at(problem, loop, step->at[CHUNK]) : (ChunkRange){step->at[coordinate] * problem->super[coordinate], problem->super[coordinate], CHUNK_FULL};
+    int64_t left = (is_chunk ? problem->loop_extent[loop] : problem->extent[coordinate]) - cut.origin;
+    return left < 0 ? 0 : left < cut.extent ? left : cut.extent;
 }
 
 double step_work(const Problem *problem, const Step *step) {
     bool cuts[COORDINATES];
-    double work = stage_work(problem, step->stage, cuts);
+    double work = stage_work(problem, step_code(problem, step), cuts);
     for (int c = 0; c < COORDINATES; c++)
         if (cuts[c])
             work *= (double)extent_at(problem, step, c);
@@ -67,7 +68,7 @@ struct Summing {
 
 Summing *summing_new(const Plan *plan) {
     const Problem *problem = plan->problem;
-    size_t operands = (size_t)problem->operand_count, stages = (size_t)problem->kernel->stage_count;
+    size_t operands = (size_t)problem->operand_count, stages = (size_t)(problem->kernel->stage_count + problem->kernel->helper_count);
     Summing *summing = new_zeroed(1, sizeof *summing);
     summing->plan = plan;
     summing->unroll = unroll_new(plan);
@@ -126,9 +127,10 @@ static void add_step(Summing *summing, const Placement *placement, int64_t node,
         if (sums->bytes > sums->peak)
             sums->peak = sums->bytes;
     }
-    double work = summing->work[step->stage];
+    int code = step_code(problem, step);
+    double work = summing->work[code];
     for (int c = 0; c < COORDINATES; c++)
-        if (summing->cuts[step->stage][c])
+        if (summing->cuts[code][c])
             work *= (double)extent_at(problem, step, c);
     sums->work += work;
 }

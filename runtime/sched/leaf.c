@@ -86,9 +86,8 @@ static void leaf_dims(
         int axis = dim->grid_axis >= 0 && problem->kernel->grid[dim->grid_axis].dim >= 0 ? dim->grid_axis : -1;
         if (dim->is_search || (axis < 0 && (loop < 0 || dim->loop != loop)))
             continue;
-        int64_t super = axis >= 0 ? problem->super[axis] : problem->loop_super[loop];
-        int64_t left = whole[d] - super * at[axis >= 0 ? axis : CHUNK];
-        dims[d] = left < super ? left : super;
+        ChunkRange cut = axis >= 0 ? (ChunkRange){problem->super[axis] * at[axis], problem->super[axis], CHUNK_FULL} : chunk_at(problem, loop, at[CHUNK]);
+        dims[d] = whole[d] - cut.origin < cut.extent ? whole[d] - cut.origin : cut.extent;
     }
 }
 
@@ -130,6 +129,14 @@ static bool bind_launch(const PhbKernel *kernel, const ExprScope *scope, LeafSha
     return true;
 }
 
+/* A chunk of that extent; false where there is none. */
+static bool find_chunk(const Problem *problem, int loop, ChunkShape shape, int64_t *chunk) {
+    const Division *d = &problem->divisions[loop];
+    int64_t last = problem->chunks[loop] - 1, of_long = d->long_parts * d->long_chunks;
+    *chunk = shape == CHUNK_FULL ? 0 : shape == CHUNK_LONG_REST ? d->long_chunks - 1 : shape == CHUNK_SHORT_REST ? of_long + d->short_chunks - 1 : last;
+    return *chunk >= 0 && *chunk <= last && chunk_at(problem, loop, *chunk).shape == shape;
+}
+
 /* Which steps a shape stands for: the coordinates of one of them, and its loop. False where there is none. */
 static bool shape_occurs(const Problem *problem, int shape, int64_t at[COORDINATES], int *loop) {
     for (int a = 0; a < 3; a++) {
@@ -138,11 +145,10 @@ static bool shape_occurs(const Problem *problem, int shape, int64_t at[COORDINAT
             return false;
     }
     int rest = shape / 8 - 1;
-    *loop = rest < 0 ? -1 : rest / 2;
-    bool last = rest >= 0 && rest % 2 == 1;
-    if (*loop >= problem->kernel->loop_count || (rest >= 0 && !last && problem->chunks[*loop] == 1))
+    *loop = rest < 0 ? -1 : rest / CHUNK_SHAPES;
+    at[CHUNK] = 0;
+    if (*loop >= problem->kernel->loop_count || (rest >= 0 && !find_chunk(problem, *loop, (ChunkShape)(rest % CHUNK_SHAPES), &at[CHUNK])))
         return false;
-    at[CHUNK] = last ? problem->chunks[*loop] - 1 : 0;
     for (int s = 0; s < problem->kernel->stage_count; s++)
         if (problem->kernel->stages[s].loop == *loop)
             return true;
@@ -159,9 +165,13 @@ static bool bind_shape(const Problem *problem, const PhbVariant *variant, const 
         const Operand *operand = &problem->operands[t];
         for (int k = 0; k < PHB_MAX_RANK; k++) {
             int axis = operand->axis[k];
-            bool cut = axis >= 0 && (axis != CHUNK || operand->loop == loop);
-            int64_t left = operand->span[k] - (cut ? at[axis] * operand->size[k] : 0);
-            extents[t][k] = cut && operand->size[k] < left ? operand->size[k] : left;
+            ChunkRange cut = {0, operand->span[k], CHUNK_FULL};
+            if (axis == CHUNK && operand->loop == loop)
+                cut = chunk_at(problem, loop, at[CHUNK]);
+            else if (axis >= 0 && axis != CHUNK)
+                cut = (ChunkRange){at[axis] * operand->size[k], operand->size[k], CHUNK_FULL};
+            int64_t left = operand->span[k] - cut.origin;
+            extents[t][k] = cut.extent < left ? cut.extent : left;
         }
     }
     leaf_dims(problem, variant, whole, at, loop, leaf->dims);
@@ -197,6 +207,10 @@ static bool size_states(Problem *problem, Error *error) {
         }
     }
     return true;
+}
+
+bool leaf_reshape(Problem *problem, const int64_t *whole, Error *error) {
+    return bind_variant(problem, problem->variant, whole, error) && size_states(problem, error);
 }
 
 /* ---- the choice ---- */

@@ -19,7 +19,7 @@ static int64_t min64(int64_t a, int64_t b) {
 /* A read tensor that some split axis does not index serves several units with one tile, and one that several stages walk serves a unit several times.
  */
 static bool tile_is_shared(const Problem *problem, const Operand *operand) {
-    if (operand->tensor == NULL || operand->store)
+    if (operand->tensor == NULL || operand->store || operand->level > 0 || operand->sweeps == 0)
         return false;
     bool shared = !operand->held && operand->sweeps > 1;
     for (int a = 0; a < 3; a++)

@@ -42,7 +42,9 @@ static void print_compute(PlanView *view, int64_t node) {
     fprintf(out, " [shape=ellipse, fillcolor=white, label=\"%s (%" PRId64 ", %" PRId64 ", %" PRId64 ")", kernel->name, code->step.at[0],
         code->step.at[1], code->step.at[2]);
     if (kernel->stages[code->step.stage].loop >= 0)
-        fprintf(out, "\\nstage %d, chunk %" PRId64, code->step.stage, code->step.at[CHUNK]);
+        fprintf(out, "\\n%sstage %d, chunk %" PRId64,
+            code->step.kind == STEP_STAGE ? "" : code->step.kind == STEP_CLEAR ? "a partial sum of " : "its sum is added: ", code->step.stage,
+            code->step.at[CHUNK]);
     else if (kernel->stage_count > 1)
         fprintf(out, "\\nstage %d", code->step.stage);
     fputs("\"];\n", out);

@@ -20,7 +20,9 @@ static void print_instruction(PlanView *view, int64_t node, const Instruction *i
     fprintf(out, "%s\n    {\"node\": %" PRId64 ", \"op\": \"%s\", ", *first ? "" : ",", node, instruction_name(instruction->kind));
     *first = false;
     if (instruction->kind == INSTRUCTION_COMPUTE) {
-        fprintf(out, "\"super_tile\": %" PRId64 ", \"stage\": %d, \"chunk\": %" PRId64 "}", step->unit, step->stage, step->at[CHUNK]);
+        static const char *const kinds[] = {"stage", "clear", "merge"};
+        fprintf(out, "\"super_tile\": %" PRId64 ", \"stage\": %d, \"chunk\": %" PRId64 ", \"kind\": \"%s\", \"level\": %d}", step->unit, step->stage,
+            step->at[CHUNK], kinds[step->kind], step->level);
         return;
     }
     const Operand *operand = &view->plan->problem->operands[instruction->operand];
@@ -45,7 +47,7 @@ static void print_operands(PlanView *view) {
     FILE *out = view->out;
     for (int t = 0; t < problem->operand_count; t++) {
         const Operand *operand = &problem->operands[t];
-        bool state = operand->tensor == NULL;
+        bool state = operand->tensor == NULL || operand->level > 0;
         if (t == problem->kernel->tensor_count)
             fprintf(out, "\n  ],\n  \"states\": [");
         fprintf(out, "%s\n    {\"name\": \"%s\", ", t > 0 && t != problem->kernel->tensor_count ? "," : "", operand->name);
@@ -58,6 +60,8 @@ static void print_operands(PlanView *view) {
             print_extents(out, "halo", operand->rank, operand->halo);
             fprintf(out, ", \"fetched\": %s, ", view->plan->fetched[t] ? "true" : "false");
         }
+        if (operand->level > 0)
+            fprintf(out, "\"level\": %d, ", operand->level);
         fprintf(out, "\"tiles\": %" PRId64 ", \"tile_bytes\": %" PRId64 ", \"slots\": %" PRId64 "}", operand->count, operand->bytes,
             view->plan->slots[t]);
     }
@@ -89,7 +93,10 @@ void plan_print_json(PlanView *view) {
     for (int d = 0, shown = 0; d < kernel->dim_count; d++)
         if (kernel->dims[d].cluster_count > 0)
             fprintf(out, "%s\"%s\": %" PRId64, shown++ > 0 ? ", " : "", kernel->dims[d].name, problem->job->dims[d]);
-    fprintf(out, "},\n  \"leaf\": {");
+    if (problem->job->split_k > 1)
+        fprintf(out, "},\n  \"split_k\": %" PRId64 ",\n  \"leaf\": {", problem->job->split_k);
+    else
+        fprintf(out, "},\n  \"leaf\": {");
     for (int d = 0, shown = 0; d < kernel->dim_count; d++)
         if (kernel->dims[d].is_search)
             fprintf(out, "%s\"%s\": %" PRId64, shown++ > 0 ? ", " : "", kernel->dims[d].name, problem->variant->values[d]);

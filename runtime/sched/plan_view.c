@@ -101,13 +101,16 @@ static void print_stages(const PlanView *view) {
         if (loop < 0)
             fprintf(out, "once:");
         else
-            fprintf(out, "%" PRId64 " chunk%s of %s = %" PRId64 ":", problem->chunks[loop], plural(problem->chunks[loop]),
+            fprintf(out, "%" PRId64 " chunk%s of %s = %" PRId64, problem->chunks[loop], plural(problem->chunks[loop]),
                 kernel->dims[kernel->loops[loop].dim].name, problem->loop_super[loop]);
+        if (loop >= 0 && problem->divisions[loop].parts > 1)
+            fprintf(out, " in %" PRId64 " parts", problem->divisions[loop].parts);
+        fputs(loop >= 0 ? ":" : "", out);
         static const char *const verbs[] = {"reads", "writes", "updates"};
-        for (int t = 0, shown = 0; t < problem->operand_count; t++)
+        for (int t = 0, shown = 0; t < problem->argument_count; t++)
             if (kernel->stages[s].modes[t] != PHB_UNUSED)
                 fprintf(out, "%s %s %s", shown++ > 0 ? "," : "", verbs[kernel->stages[s].modes[t]], problem->operands[t].name);
-        fputc('\n', out);
+        fputs(stage_is_divided(problem, s) ? "; partial sums are added in a tree\n" : "\n", out);
     }
 }
 
@@ -115,9 +118,13 @@ static void print_operand(const PlanView *view, int index) {
     const Operand *operand = &view->plan->problem->operands[index];
     FILE *out = view->out;
     bool halo = false;
+    if (operand->tensor == NULL && operand->sweeps == 0) /* partial sums of a range that is whole */
+        return;
     for (int k = 0; k < operand->rank; k++)
         halo = halo || operand->halo[k] > 0;
-    if (operand->tensor == NULL) {
+    if (operand->level > 0) {
+        fprintf(out, "state:       %s (level %d)", operand->name, operand->level);
+    } else if (operand->tensor == NULL) {
         fprintf(out, "state:       %s", operand->name);
     } else {
         fprintf(out, "tensor:      %s: %s[", operand->name, dtype_name(operand->tensor->dtype));
@@ -147,7 +154,10 @@ static void list_instruction(PlanView *view, int64_t node, const Instruction *in
         if (problem->kernel->stage_count > 1)
             fprintf(out, " stage %d", step->stage);
         if (problem->kernel->stages[step->stage].loop >= 0)
-            fprintf(out, " chunk %" PRId64, step->at[CHUNK]);
+            fprintf(out, step->kind == STEP_STAGE ? " chunk %" PRId64 : step->kind == STEP_CLEAR ? " begins before chunk %" PRId64 : " adds after chunk %" PRId64,
+                step->at[CHUNK]);
+        if (step->level > 0)
+            fprintf(out, step->kind == STEP_MERGE ? " level %d to %d" : " level %d", step->level, step->level - 1);
     } else {
         const char *name = problem->operands[instruction->operand].name;
         fprintf(out, "%s tile %" PRId64 " slot %" PRId64, name, instruction->tile, instruction->slot);

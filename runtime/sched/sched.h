@@ -11,12 +11,17 @@
 #define PLAN_MAX_UNITS INT64_C(68719476736) /* super-tiles of a job */
 #define PLAN_MAX_STEPS (INT64_C(1) << 48)   /* leaf launches of a job */
 
-/* A step is one leaf launch of a unit: a stage, and of its cluster loop a chunk. Its coordinates are x, y, z of the unit, and the chunk. */
+/* A step is one leaf launch of a unit: a stage, and of its cluster loop a chunk. Its coordinates are x, y, z of the unit, and the chunk. Where the loop's
+ * range is divided, steps between the chunks begin a partial sum, and add one to the sum below it. */
 enum { CHUNK = 3, COORDINATES = 4 };
+
+typedef enum StepKind { STEP_STAGE, STEP_CLEAR, STEP_MERGE } StepKind;
 
 typedef struct Step {
     int64_t unit, number; /* number: 0 .. Problem.steps - 1 */
-    int stage;
+    int stage;            /* CLEAR, MERGE: of the loop */
+    StepKind kind;
+    int level; /* which of a divided loop's sums it works on: 0 the whole's own, in the end; above that partial ones. MERGE: which goes into the one below */
     int64_t at[COORDINATES];
 } Step;
 
@@ -37,17 +42,29 @@ typedef struct Operand {
     int loop;                    /* the cluster loop that walks it, or -1 */
     int first, last, store_last; /* stages: the first and the last that use it, the last that writes it; -1: none */
     int sweeps;                  /* how many stages use it */
+    int level, whole_of;         /* of partial sums: the level, from 1 on, and the operand that is summed up; level 0: it is no partial sum */
     bool held;                   /* a tile stays from its first use in a unit to its last; else it comes and goes with the chunk */
 } Operand;
 
-/* The leaf launch of every step that is last along the same grid axes, and of the same cluster loop, in its last chunk or not. */
+/* The leaf launch of every step that is last along the same grid axes, and of the same cluster loop, in chunks of one extent. */
 typedef struct LeafShape {
     int64_t *dims; /* as PhbKernel.dims */
     int64_t grid[3];
     int64_t (*states)[PHB_MAX_RANK]; /* as PhbKernel.states: extents */
 } LeafShape;
 
-#define PLAN_SHAPES (8 * (1 + 2 * PHB_MAX_LOOPS)) /* bit a: last along grid axis a; then 0: no loop, 1 + 2 * loop + (last chunk) */
+/* Chunks of a loop differ in extent by these; the parts of a range come in two lengths, the longer ones first. */
+typedef enum ChunkShape { CHUNK_FULL, CHUNK_LONG_REST, CHUNK_SHORT_REST, CHUNK_LAST, CHUNK_SHAPES } ChunkShape;
+
+#define PLAN_SHAPES (8 * (1 + CHUNK_SHAPES * PHB_MAX_LOOPS)) /* bit a: last along grid axis a; then 0: no loop, 1 + CHUNK_SHAPES * loop + ChunkShape */
+
+/* How a divided range is cut: into parts of so many elements, multiples of the leaf's step but for the end, each of which begins a super-tile anew. */
+typedef struct Division {
+    int64_t parts;                     /* 1: the range is whole */
+    int64_t long_parts;                /* which come first */
+    int64_t long_extent, short_extent; /* elements */
+    int64_t long_chunks, short_chunks; /* of each part */
+} Division;
 
 typedef struct Problem {
     const Job *job; /* borrowed, as is its kernel */
@@ -58,15 +75,17 @@ typedef struct Problem {
     int64_t supers[3];                                                                    /* ceil(D / S) */
     int64_t units;                                                                        /* super-tiles in all, numbered row-major: x fastest */
     int64_t loop_extent[PHB_MAX_LOOPS], loop_super[PHB_MAX_LOOPS], chunks[PHB_MAX_LOOPS]; /* D, S, ceil(D / S) of the cluster loops */
+    Division divisions[PHB_MAX_LOOPS];                                                    /* of the loops */
     int64_t steps;                                                                        /* of a unit */
-    Operand *operands;                                                                    /* as PhbKernel.tensors, then PhbKernel.states */
-    int operand_count;
+    Operand *operands; /* as PhbKernel.tensors, then PhbKernel.states, which are a launch's arguments; then partial sums of level 2 and more */
+    int operand_count, argument_count;
     LeafShape shapes[PLAN_SHAPES];
 } Problem;
 
 /* Checks everything that could make a leaf fail in mid-job. NULL with the reason where the job does not fit the kernel. */
 Problem *problem_bind(const Job *job, LeafChoice leaf, Error *error);
 void problem_free(Problem *problem);
+bool operand_number_tiles(const Problem *problem, Operand *operand, Error *error); /* once it is known how it is cut */
 
 /* ---- leaf.c: the part of it that chooses among the embedded variants ---- */
 
@@ -76,12 +95,41 @@ bool variant_has_code(const PhbVariant *variant, DeviceClass device);
 void leaf_whole_dims(const Job *job, int64_t *dims);
 /* Sets the variant and the shapes of its launches, and sizes the states. */
 bool leaf_choose(Problem *problem, LeafChoice choice, const int64_t *whole, Error *error);
+/* The shapes of the chosen variant's launches anew, after the ranges of loops were divided. */
+bool leaf_reshape(Problem *problem, const int64_t *whole, Error *error);
+
+/* ---- divide.c: --split-k ---- */
+
+/* Divides the ranges of the problem's cluster loops, once its leaf is chosen. False with the reason where what they carry are no sums from 0 on. */
+bool problem_divide(Problem *problem, const int64_t *whole, Error *error);
+
+/* ---- partial.c: the steps of a divided range, and which sums they work on ---- */
+
+bool stage_is_divided(const Problem *problem, int stage);
+int64_t stage_steps(const Problem *problem, int stage);
+/* Step number `number` of a divided loop's stage: sets kind, level and chunk. */
+void divided_step(const Problem *problem, int64_t number, Step *step);
+/* The state that holds partial sums of the argument in a stage that may be divided; -1: it is no sum of that. */
+int partial_state(const Problem *problem, int stage, int argument);
+int partial_operand(const Problem *problem, int state, int level); /* of that state */
+/* The operand that stands for an argument of the step's launch, and the argument that an operand is; -1: none. */
+int step_operand(const Problem *problem, const Step *step, int argument);
+int step_argument(const Problem *problem, const Step *step, int operand);
 
 /* ---- step.c: units, steps, and what they use of an operand ---- */
 
 void unit_coordinates(const Problem *problem, int64_t unit, int64_t at[COORDINATES]); /* of its chunk 0 */
 Step step_find(const Problem *problem, int64_t unit, int64_t number);
 int64_t stage_chunks(const Problem *problem, int stage);
+int step_code(const Problem *problem, const Step *step); /* which of PhbKernel.stages runs */
+
+/* A chunk of a loop; what the loop walks may end before its end does. */
+typedef struct ChunkRange {
+    int64_t origin, extent;
+    ChunkShape shape;
+} ChunkRange;
+
+ChunkRange chunk_at(const Problem *problem, int loop, int64_t chunk);
 const LeafShape *step_shape(const Problem *problem, const Step *step);
 
 /* How a step uses an operand: the first and last use of that tile in its unit, and whether the tile is complete then. */

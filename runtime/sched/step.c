@@ -17,30 +17,62 @@ int64_t stage_chunks(const Problem *problem, int stage) {
 Step step_find(const Problem *problem, int64_t unit, int64_t number) {
     Step step = {.unit = unit, .number = number};
     unit_coordinates(problem, unit, step.at);
-    step.at[CHUNK] = number;
-    for (int64_t chunks; step.at[CHUNK] >= (chunks = stage_chunks(problem, step.stage)); step.stage++)
-        step.at[CHUNK] -= chunks;
+    for (int64_t steps; number >= (steps = stage_steps(problem, step.stage)); step.stage++)
+        number -= steps;
+    if (stage_is_divided(problem, step.stage))
+        divided_step(problem, number, &step);
+    else
+        step.at[CHUNK] = number;
     return step;
 }
 
+int step_code(const Problem *problem, const Step *step) {
+    const PhbStage *stage = &problem->kernel->stages[step->stage];
+    return step->kind == STEP_STAGE ? step->stage : step->kind == STEP_CLEAR ? stage->clear : stage->merge;
+}
+
+ChunkRange chunk_at(const Problem *problem, int loop, int64_t chunk) {
+    const Division *d = &problem->divisions[loop];
+    int64_t super = problem->loop_super[loop];
+    bool is_last = chunk == problem->chunks[loop] - 1;
+    if (d->parts <= 1)
+        return (ChunkRange){chunk * super, super, is_last ? CHUNK_LAST : CHUNK_FULL};
+    int64_t rest = chunk - d->long_parts * d->long_chunks;
+    bool is_long = rest < 0;
+    int64_t chunks = is_long ? d->long_chunks : d->short_chunks, extent = is_long ? d->long_extent : d->short_extent;
+    int64_t number = (is_long ? chunk : rest) / chunks, within = (is_long ? chunk : rest) % chunks * super;
+    int64_t origin = (is_long ? 0 : d->long_parts * d->long_extent) + number * extent + within, left = extent - within;
+    ChunkShape shape = is_last ? CHUNK_LAST : left >= super ? CHUNK_FULL : is_long ? CHUNK_LONG_REST : CHUNK_SHORT_REST;
+    return (ChunkRange){origin, left < super ? left : super, shape};
+}
+
 const LeafShape *step_shape(const Problem *problem, const Step *step) {
-    int shape = 0, loop = problem->kernel->stages[step->stage].loop;
+    int shape = 0, loop = problem->kernel->stages[step_code(problem, step)].loop;
     for (int a = 0; a < 3; a++)
         if (step->at[a] == problem->supers[a] - 1)
             shape |= 1 << a;
     if (loop >= 0)
-        shape += 8 * (1 + 2 * loop + (step->at[CHUNK] == problem->chunks[loop] - 1));
+        shape += 8 * (1 + CHUNK_SHAPES * loop + (int)chunk_at(problem, loop, step->at[CHUNK]).shape);
     return &problem->shapes[shape];
+}
+
+/* It is the last one of its stage to use what the stage's loop does not walk: a divided loop ends by adding the last partial sum to the whole one. */
+static bool is_closing(const Problem *problem, const Step *step) {
+    bool is_last_chunk = step->kind == STEP_STAGE && step->at[CHUNK] == stage_chunks(problem, step->stage) - 1;
+    return is_last_chunk || (step->kind == STEP_MERGE && step->level == 1 && step->at[CHUNK] == stage_chunks(problem, step->stage) - 1);
 }
 
 StepUse step_use(const Problem *problem, const Step *step, int operand) {
     const Operand *tiles = &problem->operands[operand];
-    int mode = problem->kernel->stages[step->stage].modes[operand];
-    if (mode == PHB_UNUSED)
+    int argument = step_argument(problem, step, operand);
+    int mode = argument < 0 ? PHB_UNUSED : problem->kernel->stages[step_code(problem, step)].modes[argument];
+    if (mode == PHB_UNUSED || tiles->sweeps == 0)
         return (StepUse){.used = false};
+    if (tiles->level > 0) /* each partial sum has a tile of its own, until it is added to another */
+        return (StepUse){.used = true, .first = step->kind == STEP_CLEAR, .last = step->kind == STEP_MERGE && step->level == tiles->level};
     /* A tile that the loop walks meets each stage once, in its chunk; any other meets all chunks. */
     bool walked = tiles->loop >= 0;
-    bool opens = walked || step->at[CHUNK] == 0, closes = walked || step->at[CHUNK] == stage_chunks(problem, step->stage) - 1;
+    bool opens = walked || (step->at[CHUNK] == 0 && step->kind == STEP_STAGE), closes = walked || is_closing(problem, step);
     bool first = opens && (!tiles->held || step->stage == tiles->first);
     return (StepUse){
         .used = true,
@@ -69,13 +101,17 @@ void tile_coordinates(const Problem *problem, int operand, int64_t tile, int64_t
 
 void tile_region(const Problem *problem, const Step *step, int operand, Region *region) {
     const Operand *tiles = &problem->operands[operand];
-    const int64_t *state = tiles->tensor == NULL ? step_shape(problem, step)->states[operand - problem->kernel->tensor_count] : NULL;
+    int of = tiles->level > 0 ? tiles->whole_of : operand;
+    const int64_t *state = tiles->tensor == NULL ? step_shape(problem, step)->states[of - problem->kernel->tensor_count] : NULL;
     for (int k = 0; k < PHB_MAX_RANK; k++) {
-        int64_t origin = tiles->axis[k] < 0 ? 0 : step->at[tiles->axis[k]] * tiles->size[k];
-        int64_t left = (state != NULL ? state[k] : tiles->span[k]) - origin;
-        bool cut = state == NULL && left > tiles->size[k];
-        region->origin[k] = origin - tiles->halo[k];
-        region->extent[k] = (cut ? tiles->size[k] : left) + 2 * tiles->halo[k];
+        ChunkRange cut = {0, tiles->size[k], CHUNK_FULL};
+        if (tiles->axis[k] == CHUNK && problem->divisions[tiles->loop].parts > 1)
+            cut = chunk_at(problem, tiles->loop, step->at[CHUNK]);
+        else if (tiles->axis[k] >= 0)
+            cut.origin = step->at[tiles->axis[k]] * tiles->size[k];
+        int64_t left = (state != NULL ? state[k] : tiles->span[k]) - cut.origin;
+        region->origin[k] = cut.origin - tiles->halo[k];
+        region->extent[k] = (state == NULL && left > cut.extent ? cut.extent : left) + 2 * tiles->halo[k];
     }
 }
 

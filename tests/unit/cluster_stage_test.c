@@ -634,7 +634,7 @@ static void run_unit(Unit *unit) {
     memset(unit->walked, 0, sizeof unit->walked);
     for (int i = 0; i < split->states.count; i++)
         poison(unit->tiles[split->kernel->signature.params.count + i], MAX_ELEMENTS);
-    for (int i = 0; i < split->stages.count; i++) {
+    for (int i = 0; i < split->stages.count - split->helper_count; i++) {
         int loop = split->stages.items[i].loop;
         int64_t chunks = 1;
         if (loop >= 0) {

@@ -45,7 +45,8 @@ static ClusterProgram *as_program(Context *context, IrModule *module) {
         for (int i = 0; i < signature->params.count; i++)
             if (signature->params.items[i].type->kind == TYPE_TENSOR)
                 vec_push(context->arena, &kernel->tensors, (ClusterTensor){.param = i, .mode = PHB_READ_WRITE});
-        ClusterStage stage = {-1, kernel->kernel, NEW_ARRAY(context->arena, int8_t, kernel->tensors.count + 1)};
+        ClusterStage stage = {.loop = -1, .kernel = kernel->kernel};
+        stage.modes = NEW_ARRAY(context->arena, int8_t, kernel->tensors.count + 1);
         memset(stage.modes, PHB_READ_WRITE, (size_t)kernel->tensors.count);
         vec_push(context->arena, &kernel->stages, stage);
         vec_push(context->arena, &kernel->variants, (LeafVariant){NULL, NEW_ARRAY(context->arena, IrKernel *, 1), NEW_ARRAY(context->arena, IrKernel *, 1)});

@@ -35,8 +35,18 @@ static const PhbTensor tensors[] = {
     {"B", PHB_F32, 2, PHB_READ, {{EXPR(K), PHB_AXIS_LOOP, 0, {0}}, {EXPR(N), PHB_AXIS_GRID, 0, {0}}}},
     {"C", PHB_F32, 2, PHB_WRITE, {{EXPR(M), PHB_AXIS_GRID, 1, {0}}, {EXPR(N), PHB_AXIS_GRID, 0, {0}}}},
 };
-static const int8_t init_modes[] = {PHB_UNUSED, PHB_UNUSED, PHB_WRITE}, step_modes[] = {PHB_READ, PHB_READ, PHB_READ_WRITE};
-static const PhbStage stages[] = {{-1, init_modes}, {0, step_modes}};
+static const PhbExprNode one = {PHB_EXPR_INT, 0, 1};
+static const PhbState states[] = {
+    {.name = "partial sums of C", .dtype = PHB_F32, .rows = {&one, 1, "1"}, .columns = {&one, 1, "1"}, .partial = 1 + 2}};
+static const int8_t init_modes[] = {PHB_UNUSED, PHB_UNUSED, PHB_WRITE, PHB_UNUSED};
+static const int8_t step_modes[] = {PHB_READ, PHB_READ, PHB_READ_WRITE, PHB_UNUSED};
+static const int8_t merge_modes[] = {PHB_UNUSED, PHB_UNUSED, PHB_READ_WRITE, PHB_READ};
+static const PhbStage stages[] = {
+    {.loop = -1, .modes = init_modes},
+    {.loop = 0, .modes = step_modes, .clear = 2, .merge = 3},
+    {.loop = -1, .modes = init_modes},
+    {.loop = -1, .modes = merge_modes},
+};
 static const PhbLoop loops[] = {{TK, EXPR(K)}};
 static const PhbCpuCode code = {"native", NULL}; /* never run */
 static const PhbVariant variants[] = {{.values = leaf_values, .cpu = &code, .cpu_count = 1}};
@@ -50,8 +60,11 @@ static const PhbKernel kernel = {
     .grid = {{TN, EXPR(N), {ceil_nodes[0], 3, "ceildiv(N, TN)"}}, {TM, EXPR(M), {ceil_nodes[1], 3, "ceildiv(M, TM)"}}, {.dim = -1}},
     .loops = loops,
     .loop_count = 1,
+    .states = states,
+    .state_count = 1,
     .stages = stages,
     .stage_count = 2,
+    .helper_count = 2,
     .cluster_dims = {1, 1, 1},
     .variants = variants,
     .variant_count = 1,
@@ -67,6 +80,60 @@ static Problem *bind(int64_t m, int64_t n, int64_t k, int64_t tm, int64_t tn, in
     ck_assert_msg(problem != NULL, "%s", error.text);
     return problem;
 }
+
+/* ---- divided ranges ---- */
+
+/* What a unit does, step by step: the chunks cover K once and in order, each part ends at a step of the leaf and is as long as the others but for
+ * one, sums are cleared before they are added to, and those of as many parts are added. */
+START_TEST(parts_cover_a_range) {
+    enum { LEAF = 16, C_OPERAND = 2 };
+    uint64_t state = 5;
+    for (int round = 0; round < 400; round++) {
+        int64_t k = 1 + random_below(&state, 400), leaf_steps = (k + LEAF - 1) / LEAF;
+        job.split_k = 1 + random_below(&state, leaf_steps);
+        Problem *problem = bind(40, 40, k, 32, 32, LEAF * (1 + random_below(&state, 12)));
+        int64_t covered = 0, part_steps[32] = {0}, parts_of[32] = {1}, part = 0;
+        int height = 1;
+        for (int64_t number = 1; number < problem->steps; number++) { /* behind the init stage */
+            Step step = step_find(problem, random_below(&state, problem->units), number);
+            ck_assert_int_eq(step.stage, 1);
+            if (step.kind == STEP_CLEAR) {
+                ck_assert_int_eq(step.level, height);
+                ck_assert_int_eq(covered % LEAF, 0);
+                parts_of[height++] = 1;
+                part++;
+            } else if (step.kind == STEP_MERGE) {
+                ck_assert_int_eq(step.level, --height);
+                ck_assert(parts_of[height] == parts_of[height - 1] || part == job.split_k - 1);
+                parts_of[height - 1] += parts_of[height];
+            } else {
+                ChunkRange chunk = chunk_at(problem, 0, step.at[CHUNK]);
+                ck_assert_int_eq(chunk.origin, covered);
+                ck_assert_int_eq(step.level, height - 1);
+                covered += chunk.extent < k - covered ? chunk.extent : k - covered;
+                part_steps[part] += (chunk.extent + LEAF - 1) / LEAF;
+            }
+            int target = step.kind == STEP_MERGE ? step.level - 1 : step.level;
+            ck_assert_int_eq(step_use(problem, &step, C_OPERAND).used, target == 0);
+            ck_assert_int_eq(step_use(problem, &step, C_OPERAND).store, number == problem->steps - 1);
+            for (int t = C_OPERAND + 1; t < problem->operand_count; t++) {
+                StepUse use = step_use(problem, &step, t);
+                int level = problem->operands[t].level;
+                ck_assert_int_eq(use.used, level > 0 && (level == target || (step.kind == STEP_MERGE && level == step.level)));
+                ck_assert_int_eq(use.first, use.used && step.kind == STEP_CLEAR);
+                ck_assert_int_eq(use.last, use.used && step.kind == STEP_MERGE && level == step.level);
+            }
+        }
+        ck_assert_int_eq(covered, k);
+        ck_assert_int_eq(height, 1);
+        ck_assert_int_eq(parts_of[0], job.split_k);
+        for (int64_t p = 0; p + 1 < job.split_k; p++)
+            ck_assert_int_eq(part_steps[p], leaf_steps / job.split_k + (p < leaf_steps % job.split_k));
+        problem_free(problem);
+    }
+    job.split_k = 0;
+}
+END_TEST
 
 /* ---- placement ---- */
 
@@ -378,6 +445,7 @@ int main(void) {
     Suite *suite = suite_create("cost");
     TCase *tests = tcase_create("cost");
     tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, parts_cover_a_range);
     tcase_add_test(tests, every_unit_has_one_node);
     tcase_add_test(tests, blocks_read_little);
     tcase_add_test(tests, sums_are_exact);

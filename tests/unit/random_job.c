@@ -290,7 +290,7 @@ RandomJob *random_job_new(uint64_t seed, const RandomShape *shape, bool files) {
     job->kernel.scalars = &scalar;
     job->kernel.scalar_count = 1;
     static const int8_t modes[JOB_TENSORS] = {PHB_READ, PHB_READ, PHB_READ, PHB_WRITE, PHB_READ_WRITE};
-    job->stage = (PhbStage){-1, modes};
+    job->stage = (PhbStage){.loop = -1, .modes = modes};
     job->kernel.stages = &job->stage;
     job->kernel.stage_count = 1;
     job->kernel.variants = &job->variant;

@@ -444,13 +444,14 @@ static void make_stages(RandomProgram *program, uint64_t *state) {
     bool first_loop = false;
     for (int s = 0; s < kernel->stage_count; s++) {
         int64_t kind = random_below(state, 5);
-        program->stages[s] = (PhbStage){kind < 2 ? -1 : kind < 4 ? 0 : 1, program->modes[s]};
+        program->stages[s] = (PhbStage){.loop = kind < 2 ? -1 : kind < 4 ? 0 : 1, .modes = program->modes[s]};
         first_loop |= program->stages[s].loop == 0;
     }
     kernel->tensor_count = first_loop ? PROGRAM_TENSORS : PROGRAM_TENSORS - 1;
     for (int s = 0; s < kernel->state_count; s++) {
         program->columns[s] = (PhbExprNode){PHB_EXPR_INT, 0, 1 + random_below(state, 40)};
-        program->states[s] = (PhbState){state_names[s], random_below(state, 2) ? PHB_U32 : PHB_U64, dim_expr(DIM_B), {&program->columns[s], 1, "c"}};
+        program->states[s] =
+            (PhbState){state_names[s], random_below(state, 2) ? PHB_U32 : PHB_U64, dim_expr(DIM_B), {&program->columns[s], 1, "c"}, .partial = 0};
     }
 }
 
