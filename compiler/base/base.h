@@ -135,6 +135,13 @@ void diag_note(Diag *diag, Span span, const char *format, ...) __attribute__((fo
 /* Of `count` names the one nearest to `name` by edit distance, or NULL where none is near enough to be meant. */
 const char *nearest_name(const char *name, const char *const *names, int count);
 
+/* ---- foreign.c: words of other languages, foreign.def ---- */
+
+typedef enum ForeignKind { FOREIGN_TYPE, FOREIGN_NAME, FOREIGN_TOKEN } ForeignKind;
+
+/* What is written here instead, or NULL. */
+const char *foreign_find(ForeignKind kind, const char *theirs);
+
 /* ---- dim.c: integer expressions over dims, interned in a normal form, so that equal ones are one pointer ---- */
 
 /* Sums and products are kept as one polynomial: terms in a fixed order, constants folded. Kinds are those of runtime/program.h; DIM is a name. */

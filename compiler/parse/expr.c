@@ -270,10 +270,18 @@ static int parse_type_name(Parser *p, bool scalar) {
         }
         candidates[count++] = type_names[i].name;
     }
-    const char *nearest = nearest_name(p->token.text, candidates, count);
+    const char *ours = foreign_find(FOREIGN_TYPE, p->token.text), *nearest = nearest_name(p->token.text, candidates, count);
     if (parser_report_once(p))
         diag_error(p->context->diag, p->token.span, "'%.60s' is not a %stype%s%s%s", p->token.text, scalar ? "scalar " : "",
-            nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+            ours      ? "; write '"
+            : nearest ? "; did you mean '"
+                      : "",
+            ours      ? ours
+            : nearest ? nearest
+                      : "",
+            ours      ? "'"
+            : nearest ? "'?"
+                      : "");
     return -1;
 }
 
@@ -309,5 +317,11 @@ TypeExpr *parse_type(Parser *p) {
     }
     type->scalar = type_names[found].scalar;
     type->span = parser_span(p, start);
+    if (type->kind == TYPE_SCALAR && parser_at(p, TOKEN_LBRACKET)) {
+        const char *name = type_names[found].name;
+        if (parser_report_once(p))
+            diag_error(p->context->diag, p->token.span, "a scalar has no extents; write 'tensor<%s>[..]' or 'tile<%s>[..]'", name, name);
+        return NULL;
+    }
     return type;
 }

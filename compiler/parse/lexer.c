@@ -302,6 +302,12 @@ static TokenKind punctuation_find(const Lexer *lexer, size_t *length) {
     return found;
 }
 
+static void report_character(Lexer *lexer, size_t offset, char c) {
+    const char *ours = foreign_find(FOREIGN_TOKEN, (const char[]){c, 0});
+    diag_error(lexer->context->diag, span_from(lexer, offset), "unexpected character '%c'%s%s%s", c, ours ? "; write '" : "", ours ? ours : "",
+        ours ? "'" : "");
+}
+
 /* Reports what is no token and passes it: a run of bytes that are wrong for the same reason gives one message. */
 static void error_scan(Lexer *lexer) {
     Diag *diag = lexer->context->diag;
@@ -326,7 +332,7 @@ static void error_scan(Lexer *lexer) {
     } else {
         lexer->at++;
         if (c >= ' ' && c <= '~')
-            diag_error(diag, span_from(lexer, offset), "unexpected character '%c'", c);
+            report_character(lexer, offset, c);
         else
             diag_error(diag, span_from(lexer, offset), "unexpected character 0x%02x", (unsigned)c);
     }

@@ -61,6 +61,14 @@ bool parser_report_once(Parser *p) {
     return true;
 }
 
+static void report_found(Parser *p, const char *expected) {
+    const char *found = p->token.text, *ours = foreign_find(FOREIGN_TOKEN, found);
+    if (p->token.line_start && parser_at(p, TOKEN_AT))
+        ours = NULL; /* an attribute */
+    diag_error(p->context->diag, p->token.span, "expected %s, found '%.60s'%s%s%s", expected, found, ours ? "; write '" : "", ours ? ours : "",
+        ours ? "'" : "");
+}
+
 bool parser_unexpected(Parser *p, const char *expected) {
     if (parser_at(p, TOKEN_NEWLINE) && token_continues(lexer_after_newline(&p->lexer)->kind))
         parser_advance(p);
@@ -72,7 +80,7 @@ bool parser_unexpected(Parser *p, const char *expected) {
     else if (token->kind == TOKEN_NEWLINE || token->kind == TOKEN_END)
         diag_error(p->context->diag, token->span, "expected %s, found %s", expected, token_text(token->kind));
     else
-        diag_error(p->context->diag, token->span, "expected %s, found '%.60s'", expected, token->text);
+        report_found(p, expected);
     return true;
 }
 

@@ -218,7 +218,10 @@ bool parse_block(Parser *p, Block *block) {
         }
         Stmt *stmt = parse_stmt(p);
         if (stmt && !parser_at_statement_end(p) && !ends_with_block(stmt)) {
-            parser_unexpected(p, stmt->kind == STMT_CALL ? "an assignment, or the end of the line or ';'" : "the end of the line or ';'");
+            parser_unexpected(p, stmt->kind != STMT_CALL ? "the end of the line or ';'"
+                                 : parser_at(p, TOKEN_NAME)
+                                     ? "an assignment, or the end of the line or ';' (variables are declared by 'let' and 'var')"
+                                     : "an assignment, or the end of the line or ';'");
             stmt = NULL;
         }
         if (stmt) {

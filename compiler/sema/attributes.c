@@ -162,6 +162,7 @@ static void error_not_autotune(Checker *checker, const AttrArg *arg) {
     diag_note(context->diag, (Span){0}, "on one node, '%s' has no value", arg->name);
     diag_note(context->diag, (Span){0}, "on the cluster, '%s' is the extent of a super-tile", arg->name);
     diag_note(context->diag, (Span){0}, "smallest edit: add '%s in [..]' to @autotune", arg->name);
+    scope_poison(checker, arg->name);
 }
 
 static void add_cluster(Checker *checker, const Attr *attr) {

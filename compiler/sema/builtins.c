@@ -183,7 +183,8 @@ static Builtin find_overload(Checker *checker, const Expr *call, Builtin first) 
     }
     const char *many = most == 1 ? "argument" : "arguments";
     if (least == most)
-        diag_error(checker->context->diag, call->span, "'%s' takes %d %s, found %d", name, most, many, count);
+        diag_error(checker->context->diag, call->span, "'%s' takes %d %s, found %d%s", name, most, many, count,
+            first == BUILTIN_SUM ? "; sums along an axis are 'rowsum' and 'colsum'" : "");
     else
         diag_error(
             checker->context->diag, call->span, "'%s' takes %d %s %d %s, found %d", name, least, most == least + 1 ? "or" : "to", most, many, count);

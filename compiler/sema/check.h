@@ -63,7 +63,7 @@ const char *type_text(Checker *checker, const Type *type);
 const char *dim_text(Checker *checker, const Dim *dim);
 const char *expr_text(Checker *checker, const Expr *expr);
 const char *type_expr_text(Checker *checker, const TypeExpr *type);
-/* "; did you mean 'name'?" for the nearest of the names, or "". */
+/* "; did you mean 'name'?" for the nearest of the names, "; write 'ours'" for a word of another language, or "". */
 const char *suggestion(Checker *checker, const char *name, const Names *names);
 void error_unsupported(Checker *checker, Span span, const char *what); /* "loops are", "'sum' is" */
 

@@ -22,7 +22,12 @@ void error_unknown_name(Checker *checker, Expr *expr) {
     } else {
         Names names = {0};
         scope_names(checker, &names);
-        diag_error(diag, expr->span, "unknown name '%s'%s", name, suggestion(checker, name, &names));
+        const char *hint = suggestion(checker, name, &names);
+        if (!hint[0] && checker->frame)
+            hint = "; nothing of the caller is visible in a fn: pass it as an argument";
+        else if (!hint[0] && name[0] >= 'A' && name[0] <= 'Z') /* as sizes are written */
+            hint = arena_printf(checker->context->arena, "; a size is declared by '@autotune(%s in [..])'", name);
+        diag_error(diag, expr->span, "unknown name '%s'%s", name, hint);
         scope_poison(checker, name);
     }
 }

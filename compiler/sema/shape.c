@@ -50,11 +50,12 @@ bool shape_broadcasts(Checker *checker, Span span, const Type *from, const Type 
         const Dim *have = extent_at(checker, from, rank, axis), *want = extent_at(checker, to, rank, axis);
         fits = is_one(checker, have) || dims_are_equal(checker, have, want, &failure);
     }
+    bool is_column = to->rank == 1 && from->rank == 2 && is_one(checker, from->dims[1]);
     if (fits && to->kind == TYPE_SCALAR && from->kind != TYPE_SCALAR)
         fits = false;
     if (!fits)
-        diag_error(checker->context->diag, span, "expected '%s', found '%s', whose shape does not fit%s", type_text(checker, to),
-            type_text(checker, from), failure);
+        diag_error(checker->context->diag, span, "expected '%s', found '%s', whose shape does not fit%s%s", type_text(checker, to),
+            type_text(checker, from), failure, is_column ? "; 'transpose(..)' makes a row of a column" : "");
     return fits;
 }
 

@@ -55,7 +55,8 @@ static void error_not_static(Checker *checker, const Sub *sub, const char *tenso
     Diag *diag = checker->context->diag;
     switch (sub->kind) {
     case SUB_ALL:
-        diag_error(diag, sub->span, "axis %d of '%s' has extent '%s'; a tile's extents are made of integers and search dims", axis, tensor,
+        diag_error(diag, sub->span,
+            "axis %d of '%s' has extent '%s'; a tile's extents are made of integers and search dims: write 'a :+ n', in a loop", axis, tensor,
             dim_text(checker, whole));
         break;
     case SUB_COUNT:

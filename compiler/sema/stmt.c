@@ -135,7 +135,7 @@ static void check_condition(Checker *checker, const char *what, Expr *cond) {
     if (type_is_poison(type) || type == type_scalar(checker->context->types, PHB_BOOL))
         return;
     diag_error(checker->context->diag, cond->span, "the condition of '%s' is a scalar 'bool', found '%s'%s", what, type_text(checker, type),
-        type->kind == TYPE_TILE && type->scalar == PHB_BOOL ? "; write 'any(..)' or 'all(..)'" : "");
+        type->kind == TYPE_TILE && type->scalar == PHB_BOOL ? "; write 'any(..)' or 'all(..)', or choose by 'where'" : "");
 }
 
 static bool all_positive(const int64_t *values, int count) {

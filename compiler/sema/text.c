@@ -32,6 +32,9 @@ const char *type_expr_text(Checker *checker, const TypeExpr *type) {
 }
 
 const char *suggestion(Checker *checker, const char *name, const Names *names) {
+    const char *ours = foreign_find(FOREIGN_NAME, name);
+    if (ours)
+        return arena_printf(checker->context->arena, "; write '%s'", ours);
     const char *nearest = nearest_name(name, names->items, names->count);
     return nearest ? arena_printf(checker->context->arena, "; did you mean '%s'?", nearest) : "";
 }

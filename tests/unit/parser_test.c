@@ -315,7 +315,7 @@ START_TEST(a_wrong_statement_is_one_error) {
         {"var x", "2:6: expected ':' or '=', found end of line\n"},
         {"x = ", "3:1: expected an expression, found '}'\n"},
         {"x = 1 y = 2", "2:7: expected the end of the line or ';', found 'y'\n"},
-        {"x y", "2:3: expected an assignment, or the end of the line or ';', found 'y'\n"},
+        {"x y", "2:3: expected an assignment, or the end of the line or ';' (variables are declared by 'let' and 'var'), found 'y'\n"},
         {"x", "2:1: an expression that stands as a statement must be a call\n"},
         {"x + 1", "2:1: an expression that stands as a statement must be a call\n"},
         {"x == 1", "2:1: an expression that stands as a statement must be a call\n"},
@@ -363,8 +363,10 @@ START_TEST(a_wrong_statement_is_one_error) {
         {"if a { } else b = 1", "2:15: expected '{', found 'b'\n"},
         {"if a {\n}\nelse\nif b { }", "4:5: expected '{', found end of line\n"},
         {"else { }", "2:1: 'else' without an 'if' before it\n"},
-        {"if a { x y } else b { z w }", "2:10: expected an assignment, or the end of the line or ';', found 'y'\n2:19: expected '{', found 'b'\n"
-                                        "2:25: expected an assignment, or the end of the line or ';', found 'w'\n"},
+        {"if a { x y } else b { z w }",
+            "2:10: expected an assignment, or the end of the line or ';' (variables are declared by 'let' and 'var'), found 'y'\n2:19: expected '{', "
+            "found 'b'\n"
+            "2:25: expected an assignment, or the end of the line or ';' (variables are declared by 'let' and 'var'), found 'w'\n"},
         {"in", "2:1: expected a statement, found 'in'\n"},
         {"{ f() }", "2:1: expected a statement, found '{'\n"},
         {"return return", "2:8: expected an expression, found 'return'\n"},
