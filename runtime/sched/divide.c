@@ -35,6 +35,8 @@ static bool divide_loop(Problem *problem, int loop, Error *error) {
     int64_t leaf = problem->variant->values[kernel->loops[loop].dim], parts = problem->job->split_k, super = problem->loop_super[loop];
     int64_t steps = ceil_div(problem->loop_extent[loop], leaf);
     const char *name = kernel->dims[kernel->loops[loop].dim].name;
+    if (problem->loop_extent[loop] < 1) /* it has no turn */
+        return true;
     if (parts > steps)
         return error_set(error, "kernel '%s': --split-k=%" PRId64 " are more parts than '%s' = %" PRId64 " has steps of %s = %" PRId64 ", which are %" PRId64,
             kernel->name, parts, kernel->loops[loop].extent.text, problem->loop_extent[loop], name, leaf, steps);

@@ -56,12 +56,6 @@ const LeafShape *step_shape(const Problem *problem, const Step *step) {
     return &problem->shapes[shape];
 }
 
-/* It is the last one of its stage to use what the stage's loop does not walk: a divided loop ends by adding the last partial sum to the whole one. */
-static bool is_closing(const Problem *problem, const Step *step) {
-    bool is_last_chunk = step->kind == STEP_STAGE && step->at[CHUNK] == stage_chunks(problem, step->stage) - 1;
-    return is_last_chunk || (step->kind == STEP_MERGE && step->level == 1 && step->at[CHUNK] == stage_chunks(problem, step->stage) - 1);
-}
-
 StepUse step_use(const Problem *problem, const Step *step, int operand) {
     const Operand *tiles = &problem->operands[operand];
     int argument = step_argument(problem, step, operand);
@@ -72,7 +66,7 @@ StepUse step_use(const Problem *problem, const Step *step, int operand) {
         return (StepUse){.used = true, .first = step->kind == STEP_CLEAR, .last = step->kind == STEP_MERGE && step->level == tiles->level};
     /* A tile that the loop walks meets each stage once, in its chunk; any other meets all chunks. */
     bool walked = tiles->loop >= 0;
-    bool opens = walked || (step->at[CHUNK] == 0 && step->kind == STEP_STAGE), closes = walked || is_closing(problem, step);
+    bool opens = walked || step->at[CHUNK] == 0, closes = walked || step->at[CHUNK] == stage_chunks(problem, step->stage) - 1;
     bool first = opens && (!tiles->held || step->stage == tiles->first);
     return (StepUse){
         .used = true,
