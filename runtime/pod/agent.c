@@ -66,7 +66,9 @@ static void take_batches(Agent *agent, const SchedState *state, AgentActions *ac
     uint64_t base = state->batch_base, end = base + state->batches_count;
     if (base < agent->batch_base || base > agent->batch_end || end < agent->batch_end)
         return; /* not a state that follows from ours */
-    agent->done = (uint32_t)((uint64_t)agent->done >> (base - agent->batch_base));
+    uint64_t known = base - agent->batch_base, held = agent->batch_end - base;
+    agent->done = (uint32_t)((uint64_t)agent->done >> known);
+    memmove(agent->checksums, agent->checksums + known, held * sizeof agent->checksums[0]);
     agent->batch_base = base;
     for (uint64_t number = agent->batch_end; number < end; number++) {
         AgentAction *action = act(actions, AGENT_ACTION_RUN);
@@ -181,6 +183,7 @@ void agent_step(Agent *agent, const AgentEvent *event, uint64_t now_ms, AgentAct
         break;
     case AGENT_EVENT_BATCH_DONE:
         agent->done |= 1u << (event->batch - agent->batch_base);
+        agent->checksums[event->batch - agent->batch_base] = event->checksum;
         send(agent, WIRE_POD_STATE, now_ms, actions);
         break;
     case AGENT_EVENT_FLUSHED:
@@ -237,6 +240,8 @@ void agent_compose(Agent *agent, WireType type, WireMessage *message) {
         state->fetched = agent->moved.fetched;
         state->stores = agent->moved.stores;
         state->stored = agent->moved.stored;
+        state->checksums_count = (uint32_t)(agent->batch_end - agent->batch_base);
+        memcpy(state->checksums, agent->checksums, state->checksums_count * sizeof state->checksums[0]);
         memcpy(state->text, agent->text, sizeof state->text);
     }
     }

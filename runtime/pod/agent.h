@@ -29,7 +29,7 @@ typedef struct AgentEvent {
     uint32_t seen_count;
     uint64_t units, free_memory;
     PodMoved moved;
-    uint64_t batch;
+    uint64_t batch, checksum; /* BATCH_DONE */
     const char *text;
 } AgentEvent;
 
@@ -84,6 +84,7 @@ typedef struct Agent {
     bool has_peers;
     uint64_t batch_base, batch_end; /* numbers of the batches held: [base, end) */
     uint32_t done;                  /* bit i: batch_base + i */
+    uint64_t checksums[WIRE_BATCH_WINDOW]; /* where that bit is set */
     uint32_t seen_count;
     WireSeen seen[PHB_MAX_PARAMS];
     char text[512];

@@ -29,6 +29,7 @@ typedef struct Range {
     int64_t admitted; /* units whose last step is in flight, or was */
     int64_t step;     /* the next one of the unit after those */
     int64_t done;     /* units */
+    uint64_t checksum;
 } Range;
 
 struct Engine {
@@ -168,12 +169,12 @@ static void compute_ended(Engine *engine, Entry *entry) {
     }
 }
 
-static void instruction_ended(Engine *engine, uint32_t instruction, bool well) {
+static void instruction_ended(Engine *engine, const EngineEvent *event) {
     uint32_t per_entry = instructions_per_entry(engine->operands);
-    Entry *entry = &engine->entries[instruction / per_entry];
-    uint32_t offset = instruction % per_entry;
+    Entry *entry = &engine->entries[event->instruction / per_entry];
+    uint32_t offset = event->instruction % per_entry;
     engine->in_flight--;
-    if (!well)
+    if (event->kind == ENGINE_BROKEN)
         engine->broken = true;
     if (engine->broken || engine->stopped)
         return;
@@ -185,6 +186,7 @@ static void instruction_ended(Engine *engine, uint32_t instruction, bool well) {
     } else {
         release(engine, entry, operand);
         entry->stores_left--;
+        engine->ranges[entry->range].checksum += event->checksum;
     }
 }
 
@@ -285,7 +287,9 @@ static void retire_ranges(Engine *engine) {
         const Range *range = &engine->ranges[engine->first_range];
         if (range->done < range->units.count)
             return;
-        act(engine, ENGINE_RANGE_DONE)->tag = range->units.tag;
+        EngineAction *action = act(engine, ENGINE_RANGE_DONE);
+        action->tag = range->units.tag;
+        action->checksum = range->checksum;
         engine->first_range = (engine->first_range + 1) % ENGINE_MAX_RANGES;
         engine->range_count--;
     }
@@ -313,7 +317,7 @@ static void take_event(Engine *engine, const EngineEvent *event) {
         break;
     case ENGINE_ENDED:
     case ENGINE_BROKEN:
-        instruction_ended(engine, event->instruction, event->kind == ENGINE_ENDED);
+        instruction_ended(engine, event);
         break;
     }
 }

@@ -45,6 +45,7 @@ struct Pod {
     PodShelved *shelved;
     TraceLog *trace;
     uint64_t *begun_ns;  /* by instruction */
+    uint64_t *checksums; /* by instruction; NULL: nobody asks */
     uint64_t compute_ns; /* when the device ended its last launch: it runs them in order */
     void *context;
     PodStatus status;
@@ -92,6 +93,8 @@ static void move_tile(Pod *pod, const EngineAction *action, const void *copy) {
         .rows = arena_slot(&pod->arena, action->operand, action->code->uses[action->operand].slot),
         .begun_ns = pod->trace != NULL ? &pod->begun_ns[action->instruction] : NULL,
         .copy = copy,
+        .tensor = action->operand,
+        .checksum = pod->checksums != NULL ? &pod->checksums[action->instruction] : NULL,
     };
     tile_region(pod->problem, &action->code->step, action->operand, &task.region);
     task.pitch = region_pitch(operand, &task.region);
@@ -100,6 +103,7 @@ static void move_tile(Pod *pod, const EngineAction *action, const void *copy) {
         task.file = ends[part];
         store_submit(pod->store, &task);
         task.begun_ns = NULL;
+        task.checksum = NULL;
     }
     if (count == 0) /* nobody wants it */
         instruction_ended(pod, action->instruction, NULL);
@@ -365,7 +369,7 @@ static void carry_out(Pod *pod, const EngineAction *action) {
         break;
     case ENGINE_RANGE_DONE:
         if (pod->range_done != NULL)
-            pod->range_done(pod->context, action->tag);
+            pod->range_done(pod->context, action->tag, action->checksum);
         break;
     case ENGINE_FINISHED:
         pod->status = POD_DONE;
@@ -440,7 +444,9 @@ static void take_completion(Pod *pod, const Completion *ended) {
     } else {
         pod->device->type->cancel(pod->device);
     }
-    feed(pod, &(EngineEvent){.kind = well ? ENGINE_ENDED : ENGINE_BROKEN, .instruction = ended->instruction});
+    feed(pod, &(EngineEvent){.kind = well ? ENGINE_ENDED : ENGINE_BROKEN,
+                  .instruction = ended->instruction,
+                  .checksum = action->kind == ENGINE_STORE && pod->checksums != NULL ? pod->checksums[ended->instruction] : 0});
 }
 
 PodStatus pod_turn(Pod *pod) {
@@ -538,6 +544,8 @@ Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error) {
     pod->how = new_zeroed(instructions, sizeof *pod->how);
     pod->trace = options->trace;
     pod->begun_ns = new_zeroed(instructions, sizeof *pod->begun_ns);
+    if (options->checksums)
+        pod->checksums = new_zeroed(instructions, sizeof *pod->checksums);
     pod->engine = engine_new(plan);
     pod->issued = new_zeroed(instructions, sizeof *pod->issued);
     pod->parts = new_zeroed(instructions, sizeof *pod->parts);
@@ -583,6 +591,7 @@ void pod_close(Pod *pod) {
     free(pod->spoilt);
     free(pod->how);
     free(pod->begun_ns);
+    free(pod->checksums);
     shelf_free(pod->shelf);
     free(pod->shelf_memory);
     free(pod->ended);

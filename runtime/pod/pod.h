@@ -29,6 +29,7 @@ typedef struct EngineEvent {
     EngineEventKind kind;
     UnitRange range;
     uint32_t instruction;
+    uint64_t checksum; /* ENDED, of a STORE */
 } EngineEvent;
 
 typedef enum EngineActionKind {
@@ -48,6 +49,7 @@ typedef struct EngineAction {
     int operand;
     const StepCode *code; /* valid until the step's last instruction has ended */
     uint64_t tag;
+    uint64_t checksum; /* RANGE_DONE: the sum of its STOREs' */
 } EngineAction;
 
 typedef struct Engine Engine;
@@ -89,6 +91,8 @@ typedef struct StoreTask {
     uint64_t *begun_ns; /* when a thread began with it; NULL: nobody asks */
     const void *copy;  /* of a read: it comes from here, laid out alike; NULL: from the file */
     int64_t pitch;
+    int tensor;         /* the file's number in the job */
+    uint64_t *checksum; /* of a write: set to what region_checksum gives for it before it is done; NULL: nobody asks */
 } StoreTask;
 
 typedef struct Store Store;
@@ -101,7 +105,7 @@ void store_close(Store *store); /* nothing may be in flight */
 
 /* ---- pod.c: the shell. All calls on one thread, the pod's own. ---- */
 
-typedef void PodRangeDone(void *context, uint64_t tag); /* every unit of a range is stored */
+typedef void PodRangeDone(void *context, uint64_t tag, uint64_t checksum); /* every unit of a range is stored */
 
 /* Offered each load of a tile that is at home elsewhere; `tag` is the instruction. True: taken over, until pod_fetched, or pod_load where it is to
  * come from its file after all. */
@@ -120,6 +124,7 @@ typedef struct PodOptions {
     PodFetch *fetch;          /* NULL: every tile comes from its file */
     PodShelved *shelved;
     TraceLog *trace;          /* what it does, or NULL */
+    bool checksums;           /* of ranges are wanted; else they are 0 */
     void *context;
 } PodOptions;
 

@@ -100,8 +100,8 @@ static bool run_flush(void *context, Error *error) {
     return true;
 }
 
-static void batch_done(void *context, uint64_t tag) {
-    step(context, &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = tag});
+static void batch_done(void *context, uint64_t tag, uint64_t checksum) {
+    step(context, &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = tag, .checksum = checksum});
 }
 
 static bool fetch_tile(void *context, const FetchRequest *request) {
@@ -132,6 +132,7 @@ static bool open_pod(PodServer *server, Error *error) {
         .fetch = fetch_tile,
         .shelved = tile_shelved,
         .trace = server->welcome->trace ? &server->trace : NULL,
+        .checksums = true,
         .context = server,
     };
     server->pod = pod_open(server->plan, &pod, error);

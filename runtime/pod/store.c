@@ -1,3 +1,4 @@
+#include "runtime/checksum.h"
 #include "runtime/clock.h"
 #include "runtime/pod/pod.h"
 #include "runtime/thread.h"
@@ -17,6 +18,7 @@ struct Transfer {
     int64_t step;              /* extent of a piece along the axis; the last may be smaller */
     int64_t step_bytes;        /* between pieces in memory */
     int64_t next, left, total; /* pieces: the first not dealt, those not ended, all */
+    uint64_t checksum;         /* of the pieces that have ended */
     bool failed;
     Error error;
     Transfer *after; /* in a queue, or among the unused */
@@ -107,7 +109,9 @@ static bool read_beyond(const StoreTask *task, const Region *region, char *rows,
 }
 
 /* Between the task's file and the host's memory. */
-static bool move_rows(const StoreTask *task, const Region *region, void *rows, Error *error) {
+static bool move_rows(const StoreTask *task, const Region *region, void *rows, uint64_t *checksum, Error *error) {
+    if (task->write && task->checksum != NULL)
+        *checksum += region_checksum(task->tensor, task->file, region, rows, task->pitch);
     if (task->write)
         return tensor_file_write(task->file, region, rows, task->pitch, error);
     if (is_inside(task->file, region))
@@ -115,8 +119,8 @@ static bool move_rows(const StoreTask *task, const Region *region, void *rows, E
     return read_beyond(task, region, rows, error);
 }
 
-/* The region through the thread's buffer: in halves along the first axis that is longer than 1 until one fits. */
-static bool move_by_lane(const StoreThread *thread, const StoreTask *task, const Region *region, char *rows, Error *error) {
+/* The region through the thread's buffer: in parts along the first axis that is longer than 1, as long as one does not fit. */
+static bool move_by_lane(const StoreThread *thread, const StoreTask *task, const Region *region, char *rows, uint64_t *checksum, Error *error) {
     const DeviceType *device = thread->store->device;
     int last = task->rank - 1, axis = 0;
     while (axis < last && region->extent[axis] == 1)
@@ -126,20 +130,22 @@ static bool move_by_lane(const StoreThread *thread, const StoreTask *task, const
         stride *= region->extent[k];
     int64_t extent = region->extent[axis], bytes = stride * extent;
     if (bytes > LANE_BYTES) {
-        Region part = *region;
-        part.extent[axis] = extent / 2;
-        if (!move_by_lane(thread, task, &part, rows, error))
-            return false;
-        part.origin[axis] += part.extent[axis];
-        part.extent[axis] = extent - part.extent[axis];
-        return move_by_lane(thread, task, &part, rows + stride * (extent / 2), error);
+        int64_t step = stride < LANE_BYTES ? LANE_BYTES / stride : 1;
+        for (int64_t before = 0; before < extent; before += step) {
+            Region part = *region;
+            part.origin[axis] += before;
+            part.extent[axis] = extent - before < step ? extent - before : step;
+            if (!move_by_lane(thread, task, &part, rows + stride * before, checksum, error))
+                return false;
+        }
+        return true;
     }
     if (task->write)
-        return device->lane_out(thread->lane, rows, (size_t)bytes, error) && move_rows(task, region, thread->buffer, error);
-    return move_rows(task, region, thread->buffer, error) && device->lane_in(thread->lane, rows, (size_t)bytes, error);
+        return device->lane_out(thread->lane, rows, (size_t)bytes, error) && move_rows(task, region, thread->buffer, checksum, error);
+    return move_rows(task, region, thread->buffer, checksum, error) && device->lane_in(thread->lane, rows, (size_t)bytes, error);
 }
 
-static bool move_piece(const StoreThread *thread, const Transfer *transfer, int64_t piece, Error *error) {
+static bool move_piece(const StoreThread *thread, const Transfer *transfer, int64_t piece, uint64_t *checksum, Error *error) {
     const StoreTask *task = &transfer->task;
     Region region = task->region;
     int64_t before = piece * transfer->step, left = region.extent[transfer->axis] - before;
@@ -154,8 +160,8 @@ static bool move_piece(const StoreThread *thread, const Transfer *transfer, int6
         return true;
     }
     if (thread->lane != NULL)
-        return move_by_lane(thread, task, &region, rows, error);
-    return move_rows(task, &region, rows, error);
+        return move_by_lane(thread, task, &region, rows, checksum, error);
+    return move_rows(task, &region, rows, checksum, error);
 }
 
 static bool is_written(const Store *store, const TensorFile *file) {
@@ -206,8 +212,10 @@ static void *work(void *context) {
         bool skip = transfer->failed;
         pthread_mutex_unlock(&store->mutex);
         Error error;
-        bool moved = skip || move_piece(thread, transfer, piece, &error);
+        uint64_t checksum = 0;
+        bool moved = skip || move_piece(thread, transfer, piece, &checksum, &error);
         pthread_mutex_lock(&store->mutex);
+        transfer->checksum += checksum;
         if (!moved && !transfer->failed) {
             transfer->failed = true;
             transfer->error = error;
@@ -218,6 +226,8 @@ static void *work(void *context) {
         bool failed = transfer->failed;
         if (failed)
             error = transfer->error;
+        if (transfer->task.checksum != NULL)
+            *transfer->task.checksum = transfer->checksum;
         transfer->after = store->unused;
         store->unused = transfer;
         pthread_mutex_unlock(&store->mutex);
@@ -234,6 +244,7 @@ void store_submit(Store *store, const StoreTask *task) {
     store->unused = transfer->after;
     transfer->task = *task;
     transfer->failed = false;
+    transfer->checksum = 0;
     transfer->after = NULL;
     cut(transfer);
     Queue *queue = task->write ? &store->writes : &store->reads;

@@ -12,21 +12,31 @@ void class_describe(DeviceClass class, int arch, char text[32]) {
         snprintf(text, 32, "%s", class == CLASS_CPU ? "cpu" : "simulator");
 }
 
+static void take_stored(SchedCore *core) {
+    for (size_t b = 0; b < core->config.stored_count; b++) {
+        const WireBatch *batch = &core->config.stored[b];
+        for (uint64_t i = 0, unit = batch->first; i < batch->count; i++, unit += batch->step) {
+            core->units_done += core->units[unit] == UNIT_FREE;
+            core->units[unit] = UNIT_ON_DISK;
+        }
+    }
+}
+
 SchedCore *sched_core_new(const SchedConfig *config, uint64_t now_ms, uint64_t random_seed) {
     SchedCore *core = calloc(1, sizeof *core);
-    Pod *pods = calloc(config->max_pods, sizeof *pods);
-    Lane *lanes = calloc(config->max_pods, sizeof *lanes);
-    if (!core || !pods || !lanes) {
-        free(core);
-        free(pods);
-        free(lanes);
+    if (!core)
         return NULL;
-    }
     core->config = *config;
     core->start_ms = core->joined_ms = now_ms;
     core->random = random_seed;
-    core->pods = pods;
-    core->lanes = lanes;
+    core->pods = calloc(config->max_pods, sizeof *core->pods);
+    core->lanes = calloc(config->max_pods, sizeof *core->lanes);
+    core->units = calloc(config->units, sizeof *core->units);
+    if (!core->pods || !core->lanes || !core->units) {
+        sched_core_free(core);
+        return NULL;
+    }
+    take_stored(core);
     return core;
 }
 
@@ -35,11 +45,16 @@ void sched_core_free(SchedCore *core) {
         return;
     free(core->pods);
     free(core->lanes);
+    free(core->units);
     free(core);
 }
 
 size_t sched_actions_capacity(const SchedConfig *config) {
-    return 3 * (size_t)config->max_pods + 8;
+    return 3 * (size_t)config->max_pods + WIRE_BATCH_WINDOW + 8;
+}
+
+bool sched_unit_is_stored(const SchedCore *core, uint64_t unit) {
+    return core->units[unit] & UNIT_STORED;
 }
 
 bool sched_has_begun(const SchedCore *core) {
@@ -246,7 +261,20 @@ static void retire_batches(Pod *pod) {
     pod->done >>= retired;
 }
 
-static void on_pod_state(SchedCore *core, Pod *pod, const PodState *state, uint64_t now_ms) {
+static void take_done(SchedCore *core, Pod *pod, uint32_t place, uint64_t checksum, SchedActions *actions) {
+    const WireBatch *batch = &pod->batches[place];
+    for (uint64_t i = 0, unit = batch->first; i < batch->count; i++, unit += batch->step)
+        core->units[unit] |= UNIT_STORED;
+    pod->done |= 1u << place;
+    pod->units += batch->count;
+    core->units_done += batch->count;
+    pod->changed = true;
+    SchedAction *action = sched_act(actions, SCHED_ACTION_STORED);
+    action->batch = *batch;
+    action->checksum = checksum;
+}
+
+static void on_pod_state(SchedCore *core, Pod *pod, const PodState *state, uint64_t now_ms, SchedActions *actions) {
     if (state->progress != pod->progress) {
         pod->progress = state->progress;
         pod->progress_ms = now_ms;
@@ -261,15 +289,10 @@ static void on_pod_state(SchedCore *core, Pod *pod, const PodState *state, uint6
     pod->moved = (PodMoved){state->loads, state->loaded, state->fetches, state->fetched, state->stores, state->stored};
     /* Its bits count from a base that it had from us: at most ours. */
     if (state->batch_base <= pod->batch_base && pod->batch_base - state->batch_base < 32) {
-        uint32_t done = (uint32_t)((uint64_t)state->done >> (pod->batch_base - state->batch_base));
-        for (uint32_t i = 0; i < pod->batch_count; i++) {
-            if ((done >> i & 1) == 0 || (pod->done >> i & 1))
-                continue;
-            pod->done |= 1u << i;
-            pod->units += pod->batches[i].count;
-            core->units_done += pod->batches[i].count;
-            pod->changed = true;
-        }
+        uint32_t known = (uint32_t)(pod->batch_base - state->batch_base), done = (uint32_t)((uint64_t)state->done >> known);
+        for (uint32_t i = 0; i < pod->batch_count && known + i < state->checksums_count; i++)
+            if ((done >> i & 1) && !(pod->done >> i & 1))
+                take_done(core, pod, i, state->checksums[known + i], actions);
         retire_batches(pod);
     }
     if (state->phase == POD_FLUSHED && core->phase == PHASE_FLUSHING)
@@ -317,7 +340,7 @@ static void on_message(SchedCore *core, const SchedEvent *event, uint64_t now_ms
     if (header->type == WIRE_PROOF)
         sched_on_proof(core, pod, &message->proof, now_ms);
     else if (header->type == WIRE_POD_STATE)
-        on_pod_state(core, pod, &message->pod_state, now_ms);
+        on_pod_state(core, pod, &message->pod_state, now_ms, actions);
     else if (header->type == WIRE_BYE)
         on_bye(core, pod, &message->bye, now_ms, actions);
 }

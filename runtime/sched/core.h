@@ -16,6 +16,8 @@ typedef struct SchedConfig {
     uint8_t job_id[16];
     uint32_t epoch;
     uint64_t units;
+    const WireBatch *stored; /* units that are on the disk already and not to be done; borrowed, and read by sched_core_new alone */
+    size_t stored_count;
     Placement *placement; /* for max_pods, of as many units; borrowed */
     uint32_t nodes;       /* begin when so many pods are ready; 0: when none has joined for join_window_ms */
     uint32_t max_pods;
@@ -53,6 +55,7 @@ typedef struct SchedEvent {
 typedef enum SchedActionKind {
     SCHED_ACTION_SEND,    /* compose `type` for `connection` (sched_compose) and send it */
     SCHED_ACTION_FORGET,  /* nothing more will be sent over `connection` */
+    SCHED_ACTION_STORED,  /* `batch` is stored, with `checksum`, the sum over its tiles; not on the disk for sure */
     SCHED_ACTION_PUBLISH, /* every unit is stored and flushed: put the outputs in place, then SCHED_EVENT_PUBLISHED */
     SCHED_ACTION_LOG,     /* `text` for the user */
     SCHED_ACTION_FINISH,  /* the process ends with `exit_code`; `text` says why where it is not 0 */
@@ -64,10 +67,12 @@ typedef struct SchedAction {
     uint16_t type;        /* SEND: WireType */
     uint16_t reject_code; /* SEND of REJECT */
     int exit_code;
+    WireBatch batch; /* STORED */
+    uint64_t checksum;
     char text[512];
 } SchedAction;
 
-/* What one step asks for; bounded by the pods there are: two actions each and a few more. */
+/* What one step asks for; bounded by the pods there are: three actions each and a few more. */
 typedef struct SchedActions {
     SchedAction *items;
     size_t count, capacity;
@@ -83,6 +88,8 @@ void sched_step(SchedCore *core, const SchedEvent *event, uint64_t now_ms, Sched
 
 /* The message that a SEND asks for, as the core stands now. False: the pod is gone, nothing is to be sent. */
 bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *message);
+
+bool sched_unit_is_stored(const SchedCore *core, uint64_t unit);
 
 /* For progress and the summary. */
 bool sched_has_begun(const SchedCore *core); /* units have been dealt */

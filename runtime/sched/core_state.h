@@ -34,10 +34,18 @@ typedef struct Pod {
     uint64_t units;
 } Pod;
 
-/* Of the units that the placement gives a pod, by their number there, those that nobody holds yet. */
+/* The units that the placement gives a pod, by their number there: those that nobody holds are among first .. end - 1. */
 typedef struct Lane {
-    uint64_t first, count;
+    uint64_t first, end;
+    uint64_t left; /* so many are */
 } Lane;
+
+/* What has become of a unit: nobody holds it; pod number state - 1 does, or has stored it; it is on the disk. */
+typedef uint16_t UnitState;
+#define UNIT_FREE 0
+#define UNIT_POD 0x0fff
+#define UNIT_STORED 0x8000
+#define UNIT_ON_DISK (UNIT_STORED | UNIT_POD)
 
 typedef enum Phase { PHASE_JOINING, PHASE_RUNNING, PHASE_FLUSHING, PHASE_PUBLISHING, PHASE_OVER, PHASE_ENDED } Phase;
 
@@ -50,8 +58,9 @@ struct SchedCore {
     uint32_t pod_count;
     Lane *lanes; /* one a pod that was there at the start */
     uint32_t lane_count;
+    UnitState *units;
     uint64_t fetched; /* tensors whose tiles pods fetch from one another: a bit each */
-    uint64_t units_done;
+    uint64_t units_done; /* stored */
     int exit_code;
     char text[512]; /* why it ended */
 };

@@ -3,7 +3,7 @@
 
 /* The first batches are large, so that messages are few, the last ones single units, so that pods end together. */
 static uint64_t batch_size(const Lane *lane) {
-    uint64_t size = lane->count / 8;
+    uint64_t size = lane->left / 8;
     return size < 1 ? 1 : size > 4096 ? 4096 : size;
 }
 
@@ -12,33 +12,60 @@ static UnitRange lane_run(const SchedCore *core, const Lane *lane, uint64_t firs
     return placement_run(core->config.placement, lane - core->lanes, (int64_t)first, (int64_t)most);
 }
 
-static UnitRange take_front(SchedCore *core, Lane *lane, uint64_t most) {
-    UnitRange run = lane_run(core, lane, lane->first, most);
-    lane->first += (uint64_t)run.count;
-    lane->count -= (uint64_t)run.count;
-    return run;
+static bool is_free(const SchedCore *core, const UnitRange *run, int64_t place) {
+    return core->units[run->first + place * run->step] == UNIT_FREE;
 }
 
-static UnitRange take_back(SchedCore *core, Lane *lane, uint64_t most) {
-    uint64_t end = lane->first + lane->count, first = end - most;
-    UnitRange run;
-    while (run = lane_run(core, lane, first, end - first), first + (uint64_t)run.count < end)
-        first += (uint64_t)run.count;
-    lane->count -= (uint64_t)run.count;
-    return run;
+static WireBatch part_of(const UnitRange *run, int64_t place, int64_t count) {
+    return (WireBatch){.first = (uint64_t)(run->first + place * run->step), .count = (uint64_t)count, .step = (uint64_t)run->step};
+}
+
+/* Of a lane where some are left: the first of them, as many up to `most` as one batch can say. */
+static WireBatch take_front(SchedCore *core, Lane *lane, int64_t most) {
+    for (;;) {
+        UnitRange run = lane_run(core, lane, lane->first, lane->end - lane->first);
+        int64_t place = 0, count = 0;
+        while (place < run.count && !is_free(core, &run, place))
+            place++;
+        while (place + count < run.count && count < most && is_free(core, &run, place + count))
+            count++;
+        lane->first += (uint64_t)(place + count);
+        if (count > 0)
+            return part_of(&run, place, count);
+    }
+}
+
+/* The last of them. */
+static WireBatch take_back(SchedCore *core, Lane *lane, int64_t most) {
+    for (;;) {
+        uint64_t length = lane->end - lane->first, first = length > (uint64_t)most ? lane->end - (uint64_t)most : lane->first;
+        UnitRange run;
+        while (run = lane_run(core, lane, first, lane->end - first), first + (uint64_t)run.count < lane->end)
+            first += (uint64_t)run.count;
+        int64_t end = run.count, count = 0;
+        while (end > 0 && !is_free(core, &run, end - 1))
+            end--;
+        while (count < end && is_free(core, &run, end - count - 1))
+            count++;
+        lane->end -= (uint64_t)(run.count - end + count);
+        if (count > 0)
+            return part_of(&run, end - count, count);
+    }
 }
 
 /* A batch for `pod`: from the front of its own lane, else from the back of the longest. False: nothing is left. */
 static bool take_batch(SchedCore *core, uint32_t pod, WireBatch *batch) {
-    Lane *lane = pod < core->lane_count && core->lanes[pod].count ? &core->lanes[pod] : NULL;
+    Lane *lane = pod < core->lane_count && core->lanes[pod].left ? &core->lanes[pod] : NULL;
     bool own = lane != NULL;
     for (uint32_t i = 0; !own && i < core->lane_count; i++)
-        if (core->lanes[i].count > (lane ? lane->count : 0))
+        if (core->lanes[i].left > (lane ? lane->left : 0))
             lane = &core->lanes[i];
     if (!lane)
         return false;
-    UnitRange run = (own ? take_front : take_back)(core, lane, batch_size(lane));
-    *batch = (WireBatch){.first = (uint64_t)run.first, .count = (uint64_t)run.count, .step = (uint64_t)run.step};
+    *batch = (own ? take_front : take_back)(core, lane, (int64_t)batch_size(lane));
+    lane->left -= batch->count;
+    for (uint64_t i = 0, unit = batch->first; i < batch->count; i++, unit += batch->step)
+        core->units[unit] = (UnitState)(pod + 1);
     return true;
 }
 
@@ -63,9 +90,19 @@ void sched_deal(SchedCore *core, uint64_t now_ms) {
     }
 }
 
+static void count_lane(SchedCore *core, Lane *lane) {
+    *lane = (Lane){.end = (uint64_t)placement_count(core->config.placement, lane - core->lanes)};
+    for (uint64_t offset = 0; offset < lane->end;) {
+        UnitRange run = lane_run(core, lane, offset, lane->end - offset);
+        for (int64_t place = 0; place < run.count; place++)
+            lane->left += is_free(core, &run, place);
+        offset += (uint64_t)run.count;
+    }
+}
+
 void sched_deal_begin(SchedCore *core) {
     core->lane_count = core->pod_count;
     placement_deal(core->config.placement, core->lane_count);
     for (uint32_t i = 0; i < core->lane_count; i++)
-        core->lanes[i] = (Lane){0, (uint64_t)placement_count(core->config.placement, i)};
+        count_lane(core, &core->lanes[i]);
 }

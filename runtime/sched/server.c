@@ -113,6 +113,7 @@ static bool perform(Server *server, const SchedAction *action, Error *error) {
         send(server, action);
         break;
     case SCHED_ACTION_FORGET:
+    case SCHED_ACTION_STORED:
         break;
     case SCHED_ACTION_PUBLISH:
         stop_reserve(server);

@@ -185,6 +185,14 @@ static void deliver(Sim *sim, int from, int to) {
     }
 }
 
+/* Of what a batch stores, as the shell of a pod would add it up. */
+static uint64_t checksum_of(const WireBatch *batch) {
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < batch->count; i++)
+        sum += (batch->first + i * batch->step + 1) * 1000003;
+    return sum;
+}
+
 /* ---- the scheduler's shell ---- */
 
 static void sched_event(Sim *sim, const SchedEvent *event) {
@@ -201,6 +209,10 @@ static void sched_event(Sim *sim, const SchedEvent *event) {
                 deliver(sim, SCHEDULER, (int)(action->connection >> 32) - 1);
             break;
         case SCHED_ACTION_FORGET:
+            break;
+        case SCHED_ACTION_STORED:
+            if (action->checksum != checksum_of(&action->batch))
+                violated(sim, "a batch with another one's checksum");
             break;
         case SCHED_ACTION_PUBLISH:
             if (sim->published)
@@ -328,9 +340,9 @@ static void pod_unit_ends(Sim *sim, int index) {
     pod->units++;
     pod_event(sim, index, &(AgentEvent){.kind = AGENT_EVENT_PROGRESS, .units = pod->units, .free_memory = 1});
     if (++work->next == work->batch.count) {
-        uint64_t number = work->number;
+        uint64_t number = work->number, checksum = checksum_of(&work->batch);
         memmove(work, work + 1, (size_t)(pod->work + pod->work_count-- - (work + 1)) * sizeof *work);
-        pod_event(sim, index, &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = number});
+        pod_event(sim, index, &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = number, .checksum = checksum});
     }
     pod_work(sim, index);
     pod_flush_when_idle(sim, index);

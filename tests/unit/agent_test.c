@@ -164,16 +164,20 @@ START_TEST(says_which_batches_are_done) {
     prove();
     state(SCHED_RUN, 0, 4);
     deliver();
-    step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 2});
+    step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 2, .checksum = 22});
     ck_assert_ptr_nonnull(action_of(AGENT_ACTION_SEND, WIRE_POD_STATE));
     ck_assert_uint_eq(compose_state()->done, 4);
-    step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 0});
+    step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 0, .checksum = 20});
     ck_assert_uint_eq(compose_state()->done, 5);
+    ck_assert_uint_eq(compose_state()->checksums[0], 20);
+    ck_assert_uint_eq(compose_state()->checksums[2], 22);
     state(SCHED_RUN, 1, 4); /* the scheduler knows the first one done; the bits move */
     deliver();
     ck_assert_int_eq(runs(), 1);
     ck_assert_uint_eq(compose_state()->batch_base, 1);
     ck_assert_uint_eq(compose_state()->done, 2);
+    ck_assert_uint_eq(compose_state()->checksums_count, 4);
+    ck_assert_uint_eq(compose_state()->checksums[1], 22);
 }
 END_TEST
 

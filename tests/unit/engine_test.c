@@ -97,11 +97,21 @@ static void start_store(World *world, const EngineAction *action) {
     slot->storing++;
 }
 
-static void batch_done(World *world, uint64_t tag) {
+/* What a store of a unit's tile adds to its batch's checksum. */
+static uint64_t store_checksum(int64_t unit) {
+    return (uint64_t)(unit + 1) * 1000003;
+}
+
+static void batch_done(World *world, uint64_t tag, uint64_t checksum) {
+    uint64_t sum = 0;
     ck_assert_uint_eq(tag, (uint64_t)world->batches_done);
     world->batches_done++;
-    for (int64_t i = 0; i < world->batch_units[tag]; i++)
-        ck_assert_int_eq(world->stored[world->batch_first[tag] + i * world->batch_step[tag]], world->unit_stores);
+    for (int64_t i = 0; i < world->batch_units[tag]; i++) {
+        int64_t unit = world->batch_first[tag] + i * world->batch_step[tag];
+        ck_assert_int_eq(world->stored[unit], world->unit_stores);
+        sum += (uint64_t)world->unit_stores * store_checksum(unit);
+    }
+    ck_assert_uint_eq(checksum, sum);
 }
 
 static void feed(World *world, EngineEvent event) {
@@ -121,7 +131,7 @@ static void feed(World *world, EngineEvent event) {
             start_store(world, action);
             break;
         case ENGINE_RANGE_DONE:
-            batch_done(world, action->tag);
+            batch_done(world, action->tag, action->checksum);
             continue;
         default:
             world->end = action->kind;
@@ -176,7 +186,9 @@ static void end_instruction(World *world, int flying, bool well) {
     EngineAction action = world->flying[flying];
     world->flying[flying] = world->flying[--world->flying_count];
     settle(world, &action);
-    feed(world, (EngineEvent){.kind = well ? ENGINE_ENDED : ENGINE_BROKEN, .instruction = action.instruction});
+    feed(world, (EngineEvent){.kind = well ? ENGINE_ENDED : ENGINE_BROKEN,
+                    .instruction = action.instruction,
+                    .checksum = action.kind == ENGINE_STORE ? store_checksum(action.code->step.unit) : 0});
 }
 
 static World *world_new(const Plan *plan) {

@@ -1,5 +1,6 @@
 /* Whole jobs in this process, on real files: outputs equal what plain arithmetic over the whole tensors gives, bit for bit, whatever the super-tiles,
  * pods, threads and memory; and a job that fails leaves the old outputs as they were, nothing beside them, and a message that says what failed. */
+#include "runtime/checksum.h"
 #include "runtime/pod/pod.h"
 #include "tests/unit/random_job.h"
 
@@ -212,8 +213,34 @@ START_TEST(a_store_error_breaks_the_pod) {
 }
 END_TEST
 
-static void note_range(void *context, uint64_t tag) {
-    *(uint64_t *)context |= UINT64_C(1) << tag;
+typedef struct Ranges {
+    uint64_t done, checksum; /* a bit for each; the sum */
+} Ranges;
+
+static void note_range(void *context, uint64_t tag, uint64_t checksum) {
+    Ranges *ranges = context;
+    ranges->done |= UINT64_C(1) << tag;
+    ranges->checksum += checksum;
+}
+
+/* Of what is in a staging file, tile by tile. */
+static uint64_t staged_checksum(const Problem *problem, int tensor) {
+    TensorFile file = problem->job->tensors[tensor];
+    uint64_t sum = 0;
+    file.old_fd = file.staging_fd;
+    for (int64_t unit = 0; unit < problem->units; unit++) {
+        const Step step = step_find(problem, unit, 0);
+        Region region;
+        tile_region(problem, &step, tensor, &region);
+        int64_t pitch = region_pitch(&problem->operands[tensor], &region), rows = 1;
+        for (int k = 0; k < file.rank - 1; k++)
+            rows *= region.extent[k];
+        char *tile = new_zeroed((size_t)rows, (size_t)pitch);
+        ck_assert_msg(tensor_file_read(&file, &region, tile, pitch, &error), "%s", error.text);
+        sum += region_checksum(tensor, &file, &region, tile, pitch);
+        free(tile);
+    }
+    return sum;
 }
 
 START_TEST(a_pod_takes_units_while_it_works) {
@@ -222,8 +249,8 @@ START_TEST(a_pod_takes_units_while_it_works) {
         ck_assert_msg(tensor_file_stage(&job->job.tensors[t], false, &error), "%s", error.text);
     Problem *problem = problem_bind(&job->job, LEAF_MODEL, &error);
     Plan *plan = plan_make(problem, INT64_C(1) << 30, &error);
-    uint64_t done = 0;
-    PodOptions options = {.threads = 1, .device = &cpu_device, .range_done = note_range, .context = &done};
+    Ranges ranges = {0};
+    PodOptions options = {.threads = 1, .device = &cpu_device, .range_done = note_range, .checksums = true, .context = &ranges};
     Pod *pod = pod_open(plan, &options, &error);
     ck_assert_msg(pod != NULL, "%s", error.text);
     for (int64_t u = 0; u < 10; u++) {
@@ -232,7 +259,8 @@ START_TEST(a_pod_takes_units_while_it_works) {
     }
     pod_no_more(pod);
     ck_assert_int_eq(drive(pod), POD_DONE);
-    ck_assert_uint_eq(done, 0x3FF);
+    ck_assert_uint_eq(ranges.done, 0x3FF);
+    ck_assert_uint_eq(ranges.checksum, staged_checksum(problem, OUTPUT) + staged_checksum(problem, UPDATED));
     ck_assert_int_eq(pod_units_done(pod), 10);
     pod_close(pod);
     plan_free(plan);

@@ -142,6 +142,9 @@ static void pod_state(uint64_t pod, PodPhase phase, uint64_t base, uint32_t done
     message.pod_state.progress = seqs[pod];
     message.pod_state.batch_base = base;
     message.pod_state.done = done;
+    message.pod_state.checksums_count = WIRE_BATCH_WINDOW;
+    for (uint64_t i = 0; i < WIRE_BATCH_WINDOW; i++)
+        message.pod_state.checksums[i] = 100 * pod + base + i;
 }
 
 static const SchedState *state_for(uint64_t pod) {
@@ -581,6 +584,82 @@ START_TEST(goodbye_with_work_fails_the_job_and_without_does_not) {
 }
 END_TEST
 
+/* Each batch once, with the checksum that its pod says. */
+START_TEST(stored_batches_are_told_with_their_checksums) {
+    config.nodes = 1;
+    begin();
+    join_and_prove(1);
+    WireBatch second = state_for(1)->batches[1], first = state_for(1)->batches[0];
+    pod_state(1, POD_READY, 0, 2);
+    deliver(1);
+    const SchedAction *stored = action_of(SCHED_ACTION_STORED, 0, 0);
+    ck_assert_ptr_nonnull(stored);
+    ck_assert_mem_eq(&stored->batch, &second, sizeof second);
+    ck_assert_uint_eq(stored->checksum, 101);
+    ck_assert(sched_unit_is_stored(core, second.first) && !sched_unit_is_stored(core, first.first));
+    deliver(1);
+    ck_assert_ptr_null(action_of(SCHED_ACTION_STORED, 0, 0));
+    pod_state(1, POD_READY, 0, 3);
+    deliver(1);
+    stored = action_of(SCHED_ACTION_STORED, 0, 0);
+    ck_assert_mem_eq(&stored->batch, &first, sizeof first);
+    ck_assert_uint_eq(stored->checksum, 100);
+    pod_state(1, POD_READY, 0, 7); /* counted from the base that it has: the first two are known */
+    deliver(1);
+    ck_assert_uint_eq(action_of(SCHED_ACTION_STORED, 0, 0)->checksum, 102);
+}
+END_TEST
+
+START_TEST(what_is_stored_at_the_start_is_not_dealt) {
+    static const WireBatch stored[] = {
+        {.first = 0, .count = 20, .step = 3}, {.first = 40, .count = 30, .step = 1}, {.first = 57, .count = 1, .step = 1}};
+    bool there[100] = {false};
+    policy = _i % 2 ? PLACE_BLOCK : PLACE_ROUND_ROBIN;
+    config.nodes = 2;
+    config.units = 100;
+    config.stored = stored;
+    config.stored_count = _i / 2 ? 3 : 0;
+    uint64_t left = 100;
+    for (size_t b = 0; b < config.stored_count; b++)
+        for (uint64_t i = 0; i < stored[b].count; i++) {
+            bool *unit = &there[stored[b].first + i * stored[b].step];
+            left -= !*unit;
+            *unit = true;
+        }
+    begin();
+    ck_assert_uint_eq(sched_units_done(core), 100 - left);
+    join_and_prove(1);
+    join_and_prove(2);
+    for (int round = 0; round < 100; round++)
+        for (uint64_t pod = 1; pod <= 2; pod++) {
+            const SchedState *state = state_for(pod);
+            pod_state(pod, POD_READY, state->batch_base, (1u << state->batches_count) - 1);
+            deliver(pod);
+            for (size_t a = 0; a < actions.count; a++)
+                for (uint64_t i = 0; actions.items[a].kind == SCHED_ACTION_STORED && i < actions.items[a].batch.count; i++) {
+                    bool *unit = &there[actions.items[a].batch.first + i * actions.items[a].batch.step];
+                    ck_assert(!*unit);
+                    *unit = true;
+                    left--;
+                }
+        }
+    ck_assert_uint_eq(left, 0);
+    ck_assert_uint_eq(sched_units_done(core), 100);
+    ck_assert_int_eq(state_for(1)->phase, SCHED_FLUSH);
+}
+END_TEST
+
+START_TEST(a_job_that_is_stored_is_published) {
+    static const WireBatch stored = {.first = 0, .count = 10, .step = 1};
+    config.nodes = 1;
+    config.stored = &stored;
+    config.stored_count = 1;
+    begin();
+    join_and_prove(1);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+}
+END_TEST
+
 typedef enum Stale { STALE_TOKEN, STALE_SEQ, STALE_JOB, STALE_EPOCH, STALE_COUNT } Stale;
 
 START_TEST(what_is_not_this_session_is_not_believed) {
@@ -663,6 +742,9 @@ int main(void) {
     tcase_add_test(cases, a_pod_that_stands_still_has_failed);
     tcase_add_test(cases, a_pod_that_fails_says_why);
     tcase_add_test(cases, goodbye_with_work_fails_the_job_and_without_does_not);
+    tcase_add_test(cases, stored_batches_are_told_with_their_checksums);
+    tcase_add_loop_test(cases, what_is_stored_at_the_start_is_not_dealt, 0, 4);
+    tcase_add_test(cases, a_job_that_is_stored_is_published);
     tcase_add_loop_test(cases, what_is_not_this_session_is_not_believed, 0, STALE_COUNT);
     tcase_add_test(cases, a_repeated_state_counts_once);
     tcase_add_test(cases, an_unknown_connection_is_asked_who_it_is);

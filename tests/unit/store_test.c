@@ -1,4 +1,5 @@
 /* The store: what is written comes back, also where a region is moved in several pieces by several threads; failures are told once for each task. */
+#include "runtime/checksum.h"
 #include "runtime/pod/pod.h"
 #include "tests/unit/random_job.h"
 
@@ -122,10 +123,14 @@ static void check_region(int c, Device *device) {
             written[r * pitch + i] = (char)random_next(&state);
     Store *store = store_open(3, CAPACITY, device, note_end, NULL, &error);
     ck_assert_msg(store != NULL, "%s", error.text);
+    uint64_t checksum = 0;
     StoreTask task = {
         .instruction = 0, .write = true, .file = &file, .rank = file.rank, .element = 4, .region = region, .rows = device_address(device, written), .pitch = pitch};
+    task.tensor = 3;
+    task.checksum = &checksum;
     store_submit(store, &task);
     wait_end();
+    ck_assert_uint_eq(checksum, region_checksum(3, &file, &region, written, pitch));
     task.write = false;
     task.instruction = 1;
     task.rows = device_address(device, read);
@@ -152,6 +157,29 @@ static void check_region(int c, Device *device) {
     free(written);
     free(read);
 }
+
+/* One bit, or one place, or another tensor: another sum. */
+START_TEST(a_checksum_is_of_bytes_and_places) {
+    setup();
+    TensorFile file = open_file(2, (int64_t[]){4, 100000});
+    float *rows = new_zeroed(2 * 90000, sizeof *rows);
+    for (int i = 0; i < 2 * 90000; i++)
+        rows[i] = (float)(i % 90000 % 7);
+    Region region = {{0, 5, 0, 0}, {2, 90000, 1, 1}}, below = {{1, 5, 0, 0}, {2, 90000, 1, 1}}, beside = {{0, 6, 0, 0}, {2, 90000, 1, 1}};
+    uint64_t sum = region_checksum(0, &file, &region, rows, 90000 * 4);
+    ck_assert_uint_ne(sum, region_checksum(1, &file, &region, rows, 90000 * 4));
+    ck_assert_uint_ne(sum, region_checksum(0, &file, &below, rows, 90000 * 4));
+    ck_assert_uint_ne(sum, region_checksum(0, &file, &beside, rows, 90000 * 4));
+    for (int i = 0; i < 2 * 90000; i += 1111) {
+        ((unsigned char *)&rows[i])[3] ^= 1;
+        ck_assert_uint_ne(sum, region_checksum(0, &file, &region, rows, 90000 * 4));
+        ((unsigned char *)&rows[i])[3] ^= 1;
+    }
+    ck_assert_uint_eq(sum, region_checksum(0, &file, &region, rows, 90000 * 4));
+    close(file.old_fd);
+    free(rows);
+}
+END_TEST
 
 START_TEST(regions_come_back) {
     check_region(_i, &near);
@@ -218,6 +246,7 @@ int main(void) {
     Suite *suite = suite_create("store");
     TCase *tests = tcase_create("store");
     tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, a_checksum_is_of_bytes_and_places);
     tcase_add_loop_test(tests, regions_come_back, 0, sizeof cases / sizeof cases[0]);
     tcase_add_test(tests, many_writes_to_two_files);
     tcase_add_test(tests, failures_are_told_once);
