@@ -7,5 +7,6 @@
 uint64_t clock_ns(void);
 uint64_t clock_ms(void);
 double clock_seconds(void);
+uint64_t clock_boot_ms(void); /* goes on while the machine sleeps: who slept must find its lease gone */
 
 #endif

@@ -18,9 +18,18 @@
 #define WIRE_CONTROL_BYTES (4u << 20)  /* a control frame is never longer */
 #define WIRE_TILE_BYTES (WIRE_CHUNK_BYTES + 1024) /* nor a tile frame */
 
-typedef enum RejectCode { REJECT_BUILD = 1, REJECT_PROTOCOL, REJECT_FULL, REJECT_JOB_OVER, REJECT_FENCED, REJECT_DEVICE, REJECT_NAME } RejectCode;
-typedef enum SchedPhase { SCHED_PROVE = 1, SCHED_RUN, SCHED_FLUSH, SCHED_OVER } SchedPhase;
-typedef enum PodPhase { POD_PROVING = 1, POD_READY, POD_FLUSHED, POD_FAILED } PodPhase;
+typedef enum RejectCode {
+    REJECT_BUILD = 1,
+    REJECT_PROTOCOL,
+    REJECT_FULL,
+    REJECT_JOB_OVER,
+    REJECT_FENCED,
+    REJECT_DEVICE,
+    REJECT_NAME,
+    REJECT_FILES
+} RejectCode;
+typedef enum SchedPhase { SCHED_PROVE = 1, SCHED_RUN, SCHED_OVER } SchedPhase;
+typedef enum PodPhase { POD_PROVING = 1, POD_READY, POD_LEAVING, POD_FAILED } PodPhase;
 typedef enum FetchCode { FETCH_NOT_YET = 1, FETCH_GONE, FETCH_BAD_REGION, FETCH_BUSY, FETCH_STRANGER } FetchCode;
 
 /* The structs. */

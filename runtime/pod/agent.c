@@ -8,7 +8,7 @@ void agent_init(Agent *agent, const AgentConfig *config, uint64_t now_ms) {
     memset(agent, 0, sizeof *agent);
     agent->config = *config;
     agent->free_memory = config->hello.memory;
-    agent->heard_ms = now_ms;
+    agent->lease_start_ms = now_ms;
 }
 
 /* ---- actions ---- */
@@ -22,6 +22,10 @@ static AgentAction *act(AgentActions *actions, AgentActionKind kind) {
 
 static void send(Agent *agent, WireType type, uint64_t now_ms, AgentActions *actions) {
     agent->sent_ms = now_ms;
+    if (type != WIRE_HELLO && agent->probe_seq == 0) {
+        agent->probe_seq = agent->seq_out + 1;
+        agent->probe_ms = now_ms;
+    }
     act(actions, AGENT_ACTION_SEND)->type = (uint16_t)type;
 }
 
@@ -50,18 +54,25 @@ static void on_welcome(Agent *agent, const WireMessage *message, uint64_t now_ms
     agent->sched_epoch = message->header.sched_epoch;
     agent->token = welcome->token;
     agent->heartbeat_ms = welcome->heartbeat_ms;
+    agent->lease_ms = welcome->lease_ms;
     agent->dead_ms = welcome->dead_ms;
-    agent->heard_ms = now_ms;
+    agent->lease_start_ms = now_ms;
     agent->phase = AGENT_PROVING;
     act(actions, AGENT_ACTION_PROVE);
 }
 
 static void on_reject(Agent *agent, const Reject *reject, uint64_t now_ms, AgentActions *actions) {
     agent->token = 0; /* it does not know us: no goodbye */
+    if (agent->phase == AGENT_FAILED) {
+        char text[sizeof agent->text];
+        memcpy(text, agent->text, sizeof text);
+        leave(agent, 1, now_ms, actions, "%s", text);
+        return;
+    }
     leave(agent, reject->code == REJECT_FENCED ? 75 : 78, now_ms, actions, "refused by the scheduler: %s", reject->text);
 }
 
-/* Takes the batches that are new, drops those that the scheduler knows done. */
+/* Takes the batches that are new, drops those that the scheduler knows done. Who is leaving hands new ones back. */
 static void take_batches(Agent *agent, const SchedState *state, AgentActions *actions) {
     uint64_t base = state->batch_base, end = base + state->batches_count;
     if (base < agent->batch_base || base > agent->batch_end || end < agent->batch_end)
@@ -69,8 +80,14 @@ static void take_batches(Agent *agent, const SchedState *state, AgentActions *ac
     uint64_t known = base - agent->batch_base, held = agent->batch_end - base;
     agent->done = (uint32_t)((uint64_t)agent->done >> known);
     memmove(agent->checksums, agent->checksums + known, held * sizeof agent->checksums[0]);
+    memmove(agent->counts, agent->counts + known, held * sizeof agent->counts[0]);
     agent->batch_base = base;
     for (uint64_t number = agent->batch_end; number < end; number++) {
+        if (agent->leaving) {
+            agent->done |= 1u << (number - base);
+            agent->counts[number - base] = agent->checksums[number - base] = 0;
+            continue;
+        }
         AgentAction *action = act(actions, AGENT_ACTION_RUN);
         action->batch_number = number;
         action->batch = state->batches[number - base];
@@ -78,13 +95,21 @@ static void take_batches(Agent *agent, const SchedState *state, AgentActions *ac
     agent->batch_end = end;
 }
 
-/* They never change within a session, so that their order among states means nothing. */
-static void on_peers(Agent *agent, uint64_t now_ms, AgentActions *actions) {
-    if (agent->has_peers || (agent->phase != AGENT_PROVED && agent->phase != AGENT_RUNNING))
+/* Their order among states means nothing, that of their epochs does. */
+static void on_peers(Agent *agent, uint32_t plan_epoch, uint64_t now_ms, AgentActions *actions) {
+    if (plan_epoch <= agent->plan_epoch || (agent->phase != AGENT_PROVED && agent->phase != AGENT_RUNNING))
         return;
-    agent->has_peers = true;
+    agent->plan_epoch = plan_epoch;
     act(actions, AGENT_ACTION_PEERS);
     send(agent, WIRE_POD_STATE, now_ms, actions);
+}
+
+static void flush_when_wanted(Agent *agent, AgentActions *actions) {
+    if (agent->flushing || agent->flush_wanted == agent->flushed || agent->phase != AGENT_RUNNING)
+        return;
+    agent->flushing = true;
+    agent->flush_begun = agent->flush_wanted;
+    act(actions, AGENT_ACTION_FLUSH);
 }
 
 static void on_sched_state(Agent *agent, const SchedState *state, uint64_t now_ms, AgentActions *actions) {
@@ -94,21 +119,29 @@ static void on_sched_state(Agent *agent, const SchedState *state, uint64_t now_m
     case SCHED_RUN:
         if (agent->phase == AGENT_PROVED)
             agent->phase = AGENT_RUNNING;
-        if (agent->phase == AGENT_RUNNING && (!state->peers || agent->has_peers))
+        if (agent->phase == AGENT_RUNNING && (!state->peers || agent->plan_epoch > 0))
             take_batches(agent, state, actions);
-        break;
-    case SCHED_FLUSH:
-        if (agent->phase == AGENT_PROVED || agent->phase == AGENT_RUNNING) {
-            agent->phase = AGENT_FLUSHING;
-            act(actions, AGENT_ACTION_FLUSH);
-        }
+        agent->flush_wanted = state->flush;
+        flush_when_wanted(agent, actions);
         break;
     case SCHED_OVER:
-        leave(agent, state->exit_code ? 1 : 0, now_ms, actions, "%s", state->text);
+        leave(agent, state->exit_code || agent->phase == AGENT_FAILED ? 1 : 0, now_ms, actions, "%s", state->text);
         break;
     default: /* a later protocol's: its scheduler would not have welcomed us */
         break;
     }
+}
+
+static void take_ack(Agent *agent, uint64_t ack) {
+    if (agent->probe_seq == 0 || ack < agent->probe_seq)
+        return;
+    agent->lease_start_ms = agent->probe_ms;
+    agent->leased = true;
+    agent->probe_seq = 0;
+}
+
+uint64_t agent_lease_end(const Agent *agent) {
+    return agent->leased && agent->phase != AGENT_OVER ? agent->lease_start_ms + agent->lease_ms : 0;
 }
 
 static void on_message(Agent *agent, const WireMessage *message, uint64_t now_ms, AgentActions *actions) {
@@ -129,14 +162,14 @@ static void on_message(Agent *agent, const WireMessage *message, uint64_t now_ms
     if (agent->phase == AGENT_HELLO || memcmp(header->job_id, agent->job_id, sizeof header->job_id) != 0 ||
         header->sched_epoch != agent->sched_epoch || token == 0 || token != agent->token)
         return;
+    take_ack(agent, header->ack);
     if (header->type == WIRE_PEERS) {
-        on_peers(agent, now_ms, actions);
+        on_peers(agent, header->plan_epoch, now_ms, actions);
         return;
     }
     if (header->seq <= agent->seq_in)
         return;
     agent->seq_in = header->seq;
-    agent->heard_ms = now_ms;
     on_sched_state(agent, &message->sched_state, now_ms, actions);
 }
 
@@ -148,14 +181,31 @@ static void on_tick(Agent *agent, uint64_t now_ms, AgentActions *actions) {
             send(agent, WIRE_HELLO, now_ms, actions);
         return;
     }
-    if (now_ms - agent->heard_ms >= agent->dead_ms) {
-        leave(agent, 75, now_ms, actions, "the scheduler has not been heard for %u s", agent->dead_ms / 1000);
+    if (now_ms - agent->lease_start_ms >= agent->dead_ms) {
+        leave(agent, agent->phase == AGENT_FAILED ? 1 : 75, now_ms, actions, "the scheduler has not been heard for %u s", agent->dead_ms / 1000);
         return;
     }
-    if (now_ms - agent->sent_ms >= agent->heartbeat_ms && agent->phase != AGENT_PROVING)
-        send(agent, agent->phase == AGENT_PROVED ? WIRE_PROOF : WIRE_POD_STATE, now_ms, actions);
-    else if (now_ms - agent->sent_ms >= agent->heartbeat_ms)
-        send(agent, WIRE_POD_STATE, now_ms, actions);
+    if (now_ms - agent->sent_ms >= agent->heartbeat_ms)
+        send(agent, agent->phase == AGENT_PROVED && !agent->leaving ? WIRE_PROOF : WIRE_POD_STATE, now_ms, actions);
+}
+
+static void on_stop(Agent *agent, const char *who, uint64_t now_ms, AgentActions *actions) {
+    bool at_once = agent->leaving || agent->phase == AGENT_FAILED;
+    if (at_once || agent->phase == AGENT_HELLO) {
+        leave(agent, at_once ? 1 : 0, now_ms, actions, "stopped by %s", who);
+        return;
+    }
+    agent->leaving = true;
+    act(actions, AGENT_ACTION_DRAIN);
+    send(agent, WIRE_POD_STATE, now_ms, actions);
+}
+
+static void on_batch_done(Agent *agent, const AgentEvent *event, uint64_t now_ms, AgentActions *actions) {
+    uint64_t place = event->batch - agent->batch_base;
+    agent->done |= 1u << place;
+    agent->checksums[place] = event->checksum;
+    agent->counts[place] = event->units;
+    send(agent, WIRE_POD_STATE, now_ms, actions);
 }
 
 void agent_step(Agent *agent, const AgentEvent *event, uint64_t now_ms, AgentActions *actions) {
@@ -182,13 +232,13 @@ void agent_step(Agent *agent, const AgentEvent *event, uint64_t now_ms, AgentAct
         agent->moved = event->moved;
         break;
     case AGENT_EVENT_BATCH_DONE:
-        agent->done |= 1u << (event->batch - agent->batch_base);
-        agent->checksums[event->batch - agent->batch_base] = event->checksum;
-        send(agent, WIRE_POD_STATE, now_ms, actions);
+        on_batch_done(agent, event, now_ms, actions);
         break;
     case AGENT_EVENT_FLUSHED:
-        agent->phase = AGENT_FLUSHED;
+        agent->flushing = false;
+        agent->flushed = agent->flush_begun;
         send(agent, WIRE_POD_STATE, now_ms, actions);
+        flush_when_wanted(agent, actions);
         break;
     case AGENT_EVENT_FAILED:
         agent->phase = AGENT_FAILED;
@@ -196,7 +246,7 @@ void agent_step(Agent *agent, const AgentEvent *event, uint64_t now_ms, AgentAct
         send(agent, WIRE_POD_STATE, now_ms, actions);
         break;
     case AGENT_EVENT_STOP:
-        leave(agent, 1, now_ms, actions, "stopped by %s", event->text);
+        on_stop(agent, event->text, now_ms, actions);
         break;
     }
 }
@@ -204,7 +254,7 @@ void agent_step(Agent *agent, const AgentEvent *event, uint64_t now_ms, AgentAct
 /* ---- what is sent ---- */
 
 void agent_compose(Agent *agent, WireType type, WireMessage *message) {
-    message->header = (WireHeader){.type = (uint16_t)type, .sched_epoch = agent->sched_epoch, .ack = agent->seq_in};
+    message->header = (WireHeader){.type = (uint16_t)type, .sched_epoch = agent->sched_epoch, .plan_epoch = agent->plan_epoch, .ack = agent->seq_in};
     memcpy(message->header.job_id, agent->job_id, sizeof agent->job_id);
     if (type != WIRE_HELLO)
         message->header.seq = ++agent->seq_out;
@@ -225,7 +275,7 @@ void agent_compose(Agent *agent, WireType type, WireMessage *message) {
         PodState *state = &message->pod_state;
         state->token = agent->token;
         state->phase = agent->phase == AGENT_FAILED    ? POD_FAILED
-                       : agent->phase == AGENT_FLUSHED ? POD_FLUSHED
+                       : agent->leaving                ? POD_LEAVING
                        : agent->phase == AGENT_PROVING ? POD_PROVING
                                                        : POD_READY;
         state->progress = agent->progress;
@@ -233,7 +283,6 @@ void agent_compose(Agent *agent, WireType type, WireMessage *message) {
         state->done = agent->done;
         state->units = agent->units;
         state->free_memory = agent->free_memory;
-        state->peers = agent->has_peers;
         state->loads = agent->moved.loads;
         state->loaded = agent->moved.loaded;
         state->fetches = agent->moved.fetches;
@@ -242,6 +291,9 @@ void agent_compose(Agent *agent, WireType type, WireMessage *message) {
         state->stored = agent->moved.stored;
         state->checksums_count = (uint32_t)(agent->batch_end - agent->batch_base);
         memcpy(state->checksums, agent->checksums, state->checksums_count * sizeof state->checksums[0]);
+        state->counts_count = state->checksums_count;
+        memcpy(state->counts, agent->counts, state->counts_count * sizeof state->counts[0]);
+        state->flushed = agent->flushed;
         memcpy(state->text, agent->text, sizeof state->text);
     }
     }

@@ -289,6 +289,7 @@ static void retire_ranges(Engine *engine) {
             return;
         EngineAction *action = act(engine, ENGINE_RANGE_DONE);
         action->tag = range->units.tag;
+        action->units = range->units.count;
         action->checksum = range->checksum;
         engine->first_range = (engine->first_range + 1) % ENGINE_MAX_RANGES;
         engine->range_count--;
@@ -303,6 +304,13 @@ static void conclude(Engine *engine) {
     act(engine, engine->broken ? ENGINE_FAILED : engine->stopped ? ENGINE_STOPPED : ENGINE_FINISHED);
 }
 
+static void drain(Engine *engine) {
+    for (int r = 0; r < engine->range_count; r++) {
+        Range *range = &engine->ranges[(engine->first_range + r) % ENGINE_MAX_RANGES];
+        range->units.count = range->admitted + (range->step > 0);
+    }
+}
+
 static void take_event(Engine *engine, const EngineEvent *event) {
     switch (event->kind) {
     case ENGINE_GIVE:
@@ -311,6 +319,9 @@ static void take_event(Engine *engine, const EngineEvent *event) {
         break;
     case ENGINE_CLOSE:
         engine->closed = true;
+        break;
+    case ENGINE_DRAIN:
+        drain(engine);
         break;
     case ENGINE_STOP:
         engine->stopped = true;

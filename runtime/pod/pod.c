@@ -99,6 +99,8 @@ static void move_tile(Pod *pod, const EngineAction *action, const void *copy) {
     tile_region(pod->problem, &action->code->step, action->operand, &task.region);
     task.pitch = region_pitch(operand, &task.region);
     pod->parts[action->instruction] = (uint8_t)count;
+    if (task.checksum != NULL)
+        *task.checksum = 0;
     for (int part = 0; part < count; part++) {
         task.file = ends[part];
         store_submit(pod->store, &task);
@@ -369,7 +371,7 @@ static void carry_out(Pod *pod, const EngineAction *action) {
         break;
     case ENGINE_RANGE_DONE:
         if (pod->range_done != NULL)
-            pod->range_done(pod->context, action->tag, action->checksum);
+            pod->range_done(pod->context, action->tag, action->units, action->checksum);
         break;
     case ENGINE_FINISHED:
         pod->status = POD_DONE;
@@ -406,6 +408,18 @@ void pod_give(Pod *pod, UnitRange range) {
 
 void pod_no_more(Pod *pod) {
     feed(pod, &(EngineEvent){.kind = ENGINE_CLOSE});
+}
+
+void pod_drain(Pod *pod) {
+    feed(pod, &(EngineEvent){.kind = ENGINE_DRAIN});
+}
+
+void pod_lease(Pod *pod, uint64_t end_ms) {
+    store_lease(pod->store, end_ms);
+}
+
+void pod_revoke(Pod *pod) {
+    store_revoke(pod->store);
 }
 
 void pod_stop(Pod *pod) {
@@ -514,6 +528,8 @@ static bool open_parts(Pod *pod, const PodOptions *options, Error *error) {
     arena_init(&pod->arena, pod->plan, memory);
     pod->store = store_open(options->threads < 2 ? 2 : options->threads, 2 * (int)engine_instructions(pod->plan) + SHELF_LOADS, pod->device,
         instruction_ended, pod, error);
+    if (pod->store != NULL && options->leased)
+        store_lease(pod->store, 0);
     return pod->store != NULL;
 }
 

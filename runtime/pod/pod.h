@@ -20,6 +20,7 @@ enum { ENGINE_MAX_RANGES = 64 };
 typedef enum EngineEventKind {
     ENGINE_GIVE,   /* `range`, of at least one unit, is this pod's; only while engine_has_room */
     ENGINE_CLOSE,  /* no more will be given */
+    ENGINE_DRAIN,  /* ranges end with the units that have begun; no more will be given */
     ENGINE_ENDED,  /* `instruction` has ended well */
     ENGINE_BROKEN, /* `instruction` has ended badly */
     ENGINE_STOP,   /* end without doing the rest */
@@ -36,7 +37,7 @@ typedef enum EngineActionKind {
     ENGINE_LOAD,       /* the tile of `operand` from its file into its slot */
     ENGINE_COMPUTE,    /* the leaf of `code` */
     ENGINE_STORE,      /* the tile of `operand` from its slot into its file */
-    ENGINE_RANGE_DONE, /* every unit of the range `tag` is stored */
+    ENGINE_RANGE_DONE, /* every unit of the range `tag` is stored: `units` of them */
     ENGINE_FINISHED,   /* last: all units of all ranges are stored */
     ENGINE_FAILED,     /* last: an instruction was broken */
     ENGINE_STOPPED,    /* last: as the event asked */
@@ -49,6 +50,7 @@ typedef struct EngineAction {
     int operand;
     const StepCode *code; /* valid until the step's last instruction has ended */
     uint64_t tag;
+    int64_t units;
     uint64_t checksum; /* RANGE_DONE: the sum of its STOREs' */
 } EngineAction;
 
@@ -99,13 +101,16 @@ typedef struct Store Store;
 
 /* Between files and the memory of `device`. At most `capacity` tasks are in flight. */
 Store *store_open(int threads, int capacity, Device *device, StoreDone *done, void *context, Error *error);
+/* Writes begin, piece by piece, only before `end_ms` by clock_boot_ms; the others wait until there is more time. At first there is no end. */
+void store_lease(Store *store, uint64_t end_ms);
+void store_revoke(Store *store); /* there never will be: writes fail */
 /* Writes go before reads: they free memory. Large regions are moved by several threads at once. */
 void store_submit(Store *store, const StoreTask *task);
 void store_close(Store *store); /* nothing may be in flight */
 
 /* ---- pod.c: the shell. All calls on one thread, the pod's own. ---- */
 
-typedef void PodRangeDone(void *context, uint64_t tag, uint64_t checksum); /* every unit of a range is stored */
+typedef void PodRangeDone(void *context, uint64_t tag, int64_t units, uint64_t checksum); /* every unit of a range is stored */
 
 /* Offered each load of a tile that is at home elsewhere; `tag` is the instruction. True: taken over, until pod_fetched, or pod_load where it is to
  * come from its file after all. */
@@ -125,6 +130,7 @@ typedef struct PodOptions {
     PodShelved *shelved;
     TraceLog *trace;          /* what it does, or NULL */
     bool checksums;           /* of ranges are wanted; else they are 0 */
+    bool leased;              /* nothing is written before pod_lease says how long it may */
     void *context;
 } PodOptions;
 
@@ -141,7 +147,10 @@ void pod_renew(Pod *pod, const TileFiles *files);
 bool pod_has_room(const Pod *pod);
 void pod_give(Pod *pod, UnitRange range); /* of at least one unit */
 void pod_no_more(Pod *pod);
+void pod_drain(Pod *pod); /* ends what has begun; ranges are done with fewer units */
 void pod_stop(Pod *pod);
+void pod_lease(Pod *pod, uint64_t end_ms); /* as store_lease */
+void pod_revoke(Pod *pod);                 /* before it is closed where a write may wait for a lease */
 
 /* Tiles of the operands that the plan says are fetched come from their homes from now on; this pod is node number `node` of the placement, or one
  * that came late. Before the first unit; placement and plan are borrowed. */

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -58,12 +57,6 @@ typedef struct PodServer {
     int exit_code;
 } PodServer;
 
-static uint64_t now_ms(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_BOOTTIME, &time); /* goes on while the machine sleeps: a pod that slept must find its lease gone */
-    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
-
 __attribute__((format(printf, 3, 4))) static void say(const PodServer *server, LogLevel level, const char *format, ...) {
     if (level > server->options->log)
         return;
@@ -100,8 +93,8 @@ static bool run_flush(void *context, Error *error) {
     return true;
 }
 
-static void batch_done(void *context, uint64_t tag, uint64_t checksum) {
-    step(context, &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = tag, .checksum = checksum});
+static void batch_done(void *context, uint64_t tag, int64_t units, uint64_t checksum) {
+    step(context, &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = tag, .units = (uint64_t)units, .checksum = checksum});
 }
 
 static bool fetch_tile(void *context, const FetchRequest *request) {
@@ -133,6 +126,7 @@ static bool open_pod(PodServer *server, Error *error) {
         .shelved = tile_shelved,
         .trace = server->welcome->trace ? &server->trace : NULL,
         .checksums = true,
+        .leased = true,
         .context = server,
     };
     server->pod = pod_open(server->plan, &pod, error);
@@ -146,9 +140,13 @@ static void start_task(PodServer *server, Task **task, TaskRun *run, void *conte
         fail(server, &error);
 }
 
-/* Tiles that several pods use come from their homes. */
+/* Tiles that several pods use come from their homes, those of lost ones from their files. */
 static void take_peers(PodServer *server, const Peers *peers) {
     Error error;
+    if (server->placement != NULL) {
+        tile_plane_lose(server->tiles, peers);
+        return;
+    }
     if (peers->placement > PLACE_BLOCK || peers->peers_count == 0)
         return;
     server->placement = placement_new(server->problem, (PlacementPolicy)peers->placement, peers->peers_count);
@@ -178,6 +176,11 @@ static void perform(PodServer *server, const AgentAction *action) {
                                   .step = (int64_t)action->batch.step,
                                   .tag = action->batch_number});
         break;
+    case AGENT_ACTION_DRAIN:
+        say(server, LOG_INFO, "leaves the job");
+        if (server->pod != NULL)
+            pod_drain(server->pod);
+        break;
     case AGENT_ACTION_FLUSH:
         start_task(server, &server->flush, run_flush, server->job);
         break;
@@ -194,7 +197,9 @@ static void perform(PodServer *server, const AgentAction *action) {
 
 static void step(PodServer *server, const AgentEvent *event) {
     AgentActions actions;
-    agent_step(&server->agent, event, now_ms(), &actions);
+    agent_step(&server->agent, event, clock_boot_ms(), &actions);
+    if (server->pod != NULL)
+        pod_lease(server->pod, agent_lease_end(&server->agent));
     for (int i = 0; i < actions.count; i++)
         perform(server, &actions.items[i]);
 }
@@ -256,6 +261,7 @@ static void take_proof(PodServer *server) {
         fail(server, &error);
 }
 
+/* What is to be told of the job's end goes before it. */
 static void take_flush(PodServer *server) {
     Error error;
     bool fine = task_end(server->flush, &error);
@@ -346,10 +352,8 @@ static void loop(PodServer *server) {
     while (!server->over) {
         Wait wait = wait_for(server);
         const zmq_pollitem_t *items = server->polled;
-        if (atomic_load(&interrupted)) {
+        if (atomic_exchange(&interrupted, false))
             step(server, &(AgentEvent){.kind = AGENT_EVENT_STOP, .text = "the user"});
-            break;
-        }
         if (items[0].revents & ZMQ_POLLOUT)
             perform(server, &(AgentAction){.kind = AGENT_ACTION_SEND, .type = WIRE_HELLO});
         take_messages(server);
@@ -390,7 +394,7 @@ static bool make_hello(PodServer *server, const char *endpoint, Hello *hello, Er
     memcpy(hello->build_id, server->program->build_id, sizeof hello->build_id);
     hello->protocol_min = hello->protocol_max = WIRE_PROTOCOL;
     if (getrandom(hello->incarnation, sizeof hello->incarnation, 0) != (ssize_t)sizeof hello->incarnation)
-        memcpy(hello->incarnation, &(uint64_t){now_ms() ^ (uint64_t)getpid() << 32}, sizeof(uint64_t));
+        memcpy(hello->incarnation, &(uint64_t){clock_boot_ms() ^ (uint64_t)getpid() << 32}, sizeof(uint64_t));
     memcpy(hello->node, server->node, sizeof hello->node);
     const DeviceChoice *device = &server->devices.items[0];
     snprintf(hello->device, sizeof hello->device, "%s", device_name(device));
@@ -441,6 +445,7 @@ static void close_all(PodServer *server) {
         task_end(server->flush, &ignored);
     if (server->pod) {
         tile_plane_abandon(server->tiles);
+        pod_revoke(server->pod);
         pod_stop(server->pod);
         pod_close(server->pod);
     }
@@ -480,7 +485,7 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
     int exit_code = EXIT_FAILED;
     AgentConfig config = {.hello_ms = HELLO_MS};
     if (choose_device(server, &error) && open_sockets(server, bound, sizeof bound, &error) && make_hello(server, bound, &config.hello, &error)) {
-        agent_init(&server->agent, &config, now_ms());
+        agent_init(&server->agent, &config, clock_boot_ms());
         if (endpoint_is_open(bound) && !options->keys)
             say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);
         const char *told = config.hello.tile_endpoint;
@@ -493,6 +498,8 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
         step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
         loop(server);
         exit_code = server->exit_code;
+        if (exit_code == EXIT_FENCED)
+            _exit(exit_code); /* what it has begun must not go on, and may never end */
     } else {
         fprintf(stderr, "error: %s\n", error.text);
     }

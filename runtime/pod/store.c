@@ -47,7 +47,8 @@ struct Store {
     pthread_cond_t work;
     Transfer *transfers, *unused;
     Queue reads, writes;
-    bool closing;
+    uint64_t lease_ms; /* when it ends */
+    bool revoked, closing;
 };
 
 /* Cuts along the first axis that is longer than 1, so that a piece is one run of whole rows, or part of the only one. */
@@ -171,9 +172,15 @@ static bool is_written(const Store *store, const TensorFile *file) {
     return false;
 }
 
+static bool may_write(const Store *store) {
+    return store->revoked || store->lease_ms == UINT64_MAX || clock_boot_ms() < store->lease_ms;
+}
+
 /* A piece of the first transfer that can be worked on without waiting for another thread: the kernel lets only one write to a file at a time. */
 static Transfer *take_from(const Store *store, Queue *queue, int64_t *piece) {
     Transfer **link = &queue->first, *transfer;
+    if (*link != NULL && (*link)->task.write && !may_write(store))
+        return NULL;
     while ((transfer = *link) != NULL && transfer->task.write && transfer->task.file->memory == NULL && is_written(store, transfer->task.file))
         link = &transfer->after;
     if (transfer == NULL)
@@ -209,6 +216,8 @@ static void *work(void *context) {
     Transfer *transfer;
     pthread_mutex_lock(&store->mutex);
     while ((transfer = take_piece(thread, &piece)) != NULL) {
+        if (transfer->task.write && store->revoked && !transfer->failed)
+            transfer->failed = !error_set(&transfer->error, "the right to write has ended");
         bool skip = transfer->failed;
         pthread_mutex_unlock(&store->mutex);
         Error error;
@@ -258,6 +267,22 @@ void store_submit(Store *store, const StoreTask *task) {
         pthread_cond_signal(&store->work);
 }
 
+void store_lease(Store *store, uint64_t end_ms) {
+    pthread_mutex_lock(&store->mutex);
+    bool changes = store->lease_ms != end_ms;
+    store->lease_ms = end_ms;
+    pthread_mutex_unlock(&store->mutex);
+    if (changes)
+        pthread_cond_broadcast(&store->work);
+}
+
+void store_revoke(Store *store) {
+    pthread_mutex_lock(&store->mutex);
+    store->revoked = true;
+    pthread_mutex_unlock(&store->mutex);
+    pthread_cond_broadcast(&store->work);
+}
+
 void store_close(Store *store) {
     pthread_mutex_lock(&store->mutex);
     store->closing = true;
@@ -297,6 +322,7 @@ Store *store_open(int threads, int capacity, Device *device, StoreDone *done, vo
     store->done = done;
     store->context = context;
     store->device = device->type;
+    store->lease_ms = UINT64_MAX;
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->work, NULL);
     store->transfers = new_zeroed((size_t)capacity, sizeof *store->transfers);

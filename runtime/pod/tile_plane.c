@@ -176,7 +176,8 @@ static void perform(TilePlane *plane, const FetchAction *action) {
         pod_fetched(plane->pod, (uint32_t)action->tag);
         break;
     case FETCH_FAILED:
-        say(plane, LOG_WARNING, "cannot fetch a tile from %s: %s; it comes from its file", source->endpoint, action->why);
+        say(plane, LOG_WARNING, "cannot fetch a tile from %s: %s; it comes from its file", *source->endpoint ? source->endpoint : "a peer",
+            action->why);
         pod_load(plane->pod, (uint32_t)action->tag);
         break;
     }
@@ -233,6 +234,17 @@ bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request) {
     if (request->peer >= plane->source_count || plane->sources[request->peer].endpoint[0] == '\0')
         return false;
     return reach(plane, &plane->sources[request->peer]) && fetch_start(plane->fetches, request, clock_ms());
+}
+
+void tile_plane_lose(TilePlane *plane, const Peers *peers) {
+    for (uint32_t s = 0; s < plane->source_count && s < peers->peers_count; s++) {
+        Source *source = &plane->sources[s];
+        if (source->endpoint[0] == '\0' || peers->peers[s].endpoint[0] != '\0')
+            continue;
+        fetch_lose(plane->fetches, s);
+        socket_close(source->socket);
+        *source = (Source){.socket = NULL};
+    }
 }
 
 void tile_plane_abandon(TilePlane *plane) {

@@ -16,6 +16,8 @@ void tile_plane_close(TilePlane *plane);
 
 /* The pod and its peers are known: tiles are served, and may be fetched. `instructions`: of the pod's engine. */
 void tile_plane_join(TilePlane *plane, Pod *pod, const uint8_t job_id[16], const Peers *peers, uint32_t instructions);
+/* Peers that `peers` gives no endpoint any more are lost: what is to come from them fails. */
+void tile_plane_lose(TilePlane *plane, const Peers *peers);
 /* A PodFetch and a PodShelved. */
 bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request);
 void tile_plane_shelved(TilePlane *plane, int64_t place, const TileView *tile);

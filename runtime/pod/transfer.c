@@ -445,6 +445,12 @@ void fetch_abandon(FetchPlane *plane) {
             end(plane, &plane->transfers[i], false, "nobody waits for it any more");
 }
 
+void fetch_lose(FetchPlane *plane, uint32_t peer) {
+    for (int i = 0; i < plane->capacity; i++)
+        if (plane->transfers[i].active && !plane->transfers[i].ended && plane->transfers[i].request.peer == peer)
+            end(plane, &plane->transfers[i], false, "the peer is lost");
+}
+
 static void make_fetch(const Fetching *fetching, FetchAction *action) {
     const FetchRequest *request = &fetching->request;
     *action = (FetchAction){.kind = FETCH_SEND_FETCH, .tag = request->tag, .peer = request->peer};

@@ -99,6 +99,7 @@ bool fetch_next(FetchPlane *plane, FetchAction *action);
 void fetch_reached(FetchPlane *plane, uint32_t peer, uint64_t now_ms);
 /* Ends what is under way: each as FAILED. */
 void fetch_abandon(FetchPlane *plane);
+void fetch_lose(FetchPlane *plane, uint32_t peer); /* the same of one peer alone */
 bool fetch_busy(const FetchPlane *plane);
 
 #endif

@@ -16,10 +16,11 @@ static void take_stored(SchedCore *core) {
     for (size_t b = 0; b < core->config.stored_count; b++) {
         const WireBatch *batch = &core->config.stored[b];
         for (uint64_t i = 0, unit = batch->first; i < batch->count; i++, unit += batch->step) {
-            core->units_done += core->units[unit] == UNIT_FREE;
+            core->on_disk += core->units[unit] == UNIT_FREE;
             core->units[unit] = UNIT_ON_DISK;
         }
     }
+    core->units_done = core->on_disk;
 }
 
 SchedCore *sched_core_new(const SchedConfig *config, uint64_t now_ms, uint64_t random_seed) {
@@ -27,12 +28,14 @@ SchedCore *sched_core_new(const SchedConfig *config, uint64_t now_ms, uint64_t r
     if (!core)
         return NULL;
     core->config = *config;
-    core->start_ms = core->joined_ms = now_ms;
+    core->start_ms = core->joined_ms = core->flush_ms = now_ms;
     core->random = random_seed;
     core->pods = calloc(config->max_pods, sizeof *core->pods);
     core->lanes = calloc(config->max_pods, sizeof *core->lanes);
     core->units = calloc(config->units, sizeof *core->units);
-    if (!core->pods || !core->lanes || !core->units) {
+    core->suspicion = calloc(config->units, sizeof *core->suspicion);
+    core->plan_epoch = 1;
+    if (!core->pods || !core->lanes || !core->units || !core->suspicion) {
         sched_core_free(core);
         return NULL;
     }
@@ -46,6 +49,7 @@ void sched_core_free(SchedCore *core) {
     free(core->pods);
     free(core->lanes);
     free(core->units);
+    free(core->suspicion);
     free(core);
 }
 
@@ -79,6 +83,14 @@ void sched_pod_class(const SchedCore *core, uint32_t pod, char text[32]) {
 
 uint64_t sched_pod_units(const SchedCore *core, uint32_t pod) {
     return core->pods[pod].units;
+}
+
+const Recovery *sched_recovery(const SchedCore *core) {
+    return &core->recovery;
+}
+
+uint32_t sched_fenced(const SchedCore *core) {
+    return core->fenced;
 }
 
 int64_t sched_pod_find(const SchedCore *core, uint64_t token) {
@@ -140,6 +152,10 @@ bool sched_pod_live(const Pod *pod) {
     return pod->stage != STAGE_GONE;
 }
 
+bool sched_pod_has_left(const Pod *pod) {
+    return pod->stage == STAGE_LEAVING && pod->batch_count == 0 && pod->fresh + pod->asked == 0;
+}
+
 static Pod *pod_by_connection(SchedCore *core, uint64_t connection) {
     for (uint32_t i = 0; i < core->pod_count; i++)
         if (core->pods[i].connection == connection && sched_pod_live(&core->pods[i]))
@@ -159,7 +175,7 @@ static void send_changed(SchedCore *core, uint64_t now_ms, SchedActions *actions
             continue;
         pod->changed = false;
         pod->sent_ms = now_ms;
-        if (core->fetched != 0 && pod->stage == STAGE_READY && !pod->knows_peers)
+        if (core->fetched != 0 && pod->stage == STAGE_READY && pod->plan_epoch != core->plan_epoch)
             sched_act_send(actions, pod->connection, WIRE_PEERS);
         sched_act_send(actions, pod->connection, WIRE_SCHED_STATE);
     }
@@ -231,16 +247,8 @@ static void advance(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
     }
     if (core->phase == PHASE_RUNNING) {
         sched_deal(core, now_ms);
-        if (core->units_done == config->units) {
-            core->phase = PHASE_FLUSHING;
-            change_all(core);
-        }
-    }
-    if (core->phase == PHASE_FLUSHING) {
-        bool flushed = true; /* a pod that never held work has nothing to flush */
-        for (uint32_t i = 0; i < core->pod_count; i++)
-            flushed &= core->pods[i].stage == STAGE_FLUSHED || core->pods[i].units == 0;
-        if (flushed) {
+        sched_ask_flush(core, now_ms);
+        if (core->on_disk == config->units) {
             core->phase = PHASE_PUBLISHING;
             sched_act(actions, SCHED_ACTION_PUBLISH);
         }
@@ -261,55 +269,76 @@ static void retire_batches(Pod *pod) {
     pod->done >>= retired;
 }
 
-static void take_done(SchedCore *core, Pod *pod, uint32_t place, uint64_t checksum, SchedActions *actions) {
-    const WireBatch *batch = &pod->batches[place];
-    for (uint64_t i = 0, unit = batch->first; i < batch->count; i++, unit += batch->step)
-        core->units[unit] |= UNIT_STORED;
+/* The first `count` units of a batch are stored; the rest is handed back. */
+static void take_done(SchedCore *core, Pod *pod, uint32_t place, uint64_t count, uint64_t checksum, SchedActions *actions) {
+    WireBatch batch = pod->batches[place];
+    UnitState mine = (UnitState)(pod - core->pods + 1);
+    for (uint64_t i = 0, unit = batch.first; i < batch.count; i++, unit += batch.step)
+        core->units[unit] = i < count ? UNIT_STORED | mine : UNIT_FREE;
     pod->done |= 1u << place;
-    pod->units += batch->count;
-    core->units_done += batch->count;
+    pod->units += count;
+    pod->fresh += count;
+    pod->counted += count;
+    core->units_done += count;
     pod->changed = true;
+    if (count < batch.count)
+        sched_deal_anew(core);
+    if (count == 0)
+        return;
     SchedAction *action = sched_act(actions, SCHED_ACTION_STORED);
-    action->batch = *batch;
+    batch.count = count;
+    action->batch = batch;
     action->checksum = checksum;
 }
 
-static void on_pod_state(SchedCore *core, Pod *pod, const PodState *state, uint64_t now_ms, SchedActions *actions) {
+/* Its bits count from a base that it had from us: at most ours. */
+static void take_all_done(SchedCore *core, Pod *pod, const PodState *state, SchedActions *actions) {
+    if (state->batch_base > pod->batch_base || pod->batch_base - state->batch_base >= 32)
+        return;
+    uint32_t known = (uint32_t)(pod->batch_base - state->batch_base), done = (uint32_t)((uint64_t)state->done >> known);
+    for (uint32_t i = 0; i < pod->batch_count && known + i < state->checksums_count && known + i < state->counts_count; i++)
+        if ((done >> i & 1) && !(pod->done >> i & 1) && state->counts[known + i] <= pod->batches[i].count)
+            take_done(core, pod, i, state->counts[known + i], state->checksums[known + i], actions);
+    retire_batches(pod);
+}
+
+/* Before the job has begun a pod that cannot is how it was started; later there are others. */
+static void on_failed(SchedCore *core, Pod *pod, const char *text, uint64_t now_ms, SchedActions *actions) {
+    if (core->phase == PHASE_JOINING)
+        sched_job_over(core, 1, now_ms, "pod %s: %s", pod->node, text);
+    else
+        sched_lose(core, pod, now_ms, actions, "has failed: %s", text);
+}
+
+static void on_pod_state(SchedCore *core, Pod *pod, const WireMessage *message, uint64_t now_ms, SchedActions *actions) {
+    const PodState *state = &message->pod_state;
     if (state->progress != pod->progress) {
         pod->progress = state->progress;
         pod->progress_ms = now_ms;
     }
     if (state->phase == POD_FAILED) {
-        sched_job_over(core, 1, now_ms, "pod %s: %s", pod->node, state->text);
+        on_failed(core, pod, state->text, now_ms, actions);
         return;
     }
-    if (pod->stage != STAGE_READY && pod->stage != STAGE_FLUSHED)
+    if (state->phase == POD_LEAVING && pod->stage != STAGE_LEAVING) {
+        pod->stage = STAGE_LEAVING;
+        pod->changed = true;
+        sched_act_log(actions, "pod %s is leaving", pod->node);
+    }
+    if (pod->stage == STAGE_JOINED)
         return;
-    pod->knows_peers |= state->peers != 0;
+    pod->plan_epoch = message->header.plan_epoch;
     pod->moved = (PodMoved){state->loads, state->loaded, state->fetches, state->fetched, state->stores, state->stored};
-    /* Its bits count from a base that it had from us: at most ours. */
-    if (state->batch_base <= pod->batch_base && pod->batch_base - state->batch_base < 32) {
-        uint32_t known = (uint32_t)(pod->batch_base - state->batch_base), done = (uint32_t)((uint64_t)state->done >> known);
-        for (uint32_t i = 0; i < pod->batch_count && known + i < state->checksums_count; i++)
-            if ((done >> i & 1) && !(pod->done >> i & 1))
-                take_done(core, pod, i, state->checksums[known + i], actions);
-        retire_batches(pod);
-    }
-    if (state->phase == POD_FLUSHED && core->phase == PHASE_FLUSHING)
-        pod->stage = STAGE_FLUSHED;
+    pod->computed = state->units;
+    take_all_done(core, pod, state, actions);
+    sched_on_flushed(core, pod, state->flushed);
 }
 
 static void on_bye(SchedCore *core, Pod *pod, const Bye *bye, uint64_t now_ms, SchedActions *actions) {
-    bool needed = pod->batch_count || (pod->units && pod->stage != STAGE_FLUSHED);
-    pod->stage = STAGE_GONE;
-    SchedAction *action = sched_act(actions, SCHED_ACTION_FORGET);
-    action->connection = pod->connection;
-    if (core->phase < PHASE_PUBLISHING) {
-        if (needed)
-            sched_job_over(core, 1, now_ms, "pod %s left with work unfinished: %s", pod->node, bye->text);
-        else
-            sched_act_log(actions, "pod %s left: %s", pod->node, bye->text);
-    }
+    if (core->phase < PHASE_PUBLISHING && (pod->batch_count || pod->fresh || pod->asked))
+        sched_lose(core, pod, now_ms, actions, "left with work unfinished: %s", bye->text);
+    else
+        sched_let_go(core, pod, actions);
 }
 
 static void on_message(SchedCore *core, const SchedEvent *event, uint64_t now_ms, SchedActions *actions) {
@@ -338,9 +367,9 @@ static void on_message(SchedCore *core, const SchedEvent *event, uint64_t now_ms
     pod->seq_in = header->seq;
     pod->heard_ms = now_ms;
     if (header->type == WIRE_PROOF)
-        sched_on_proof(core, pod, &message->proof, now_ms);
+        sched_on_proof(core, pod, &message->proof, now_ms, actions);
     else if (header->type == WIRE_POD_STATE)
-        on_pod_state(core, pod, &message->pod_state, now_ms, actions);
+        on_pod_state(core, pod, message, now_ms, actions);
     else if (header->type == WIRE_BYE)
         on_bye(core, pod, &message->bye, now_ms, actions);
 }
@@ -355,23 +384,10 @@ static void on_tick(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
         uint32_t wanted = config->nodes ? config->nodes : 1;
         sched_job_over(core, 1, now_ms, "waited %u s for %u pod%s; came: %s", config->join_timeout_ms / 1000, wanted, wanted == 1 ? "" : "s", names);
     }
-    for (uint32_t i = 0; i < core->pod_count; i++) {
-        Pod *pod = &core->pods[i];
-        if (!sched_pod_live(pod))
-            continue;
-        if (now_ms - pod->heard_ms >= config->dead_ms) {
-            pod->stage = STAGE_GONE;
-            SchedAction *action = sched_act(actions, SCHED_ACTION_FORGET);
-            action->connection = pod->connection;
-            if (core->phase < PHASE_PUBLISHING)
-                sched_job_over(core, 1, now_ms, "pod %s has not been heard for %u s", pod->node, config->dead_ms / 1000);
-            continue;
-        }
-        if (core->phase == PHASE_RUNNING && pod->batch_count && now_ms - pod->progress_ms >= config->progress_ms)
-            sched_job_over(core, 1, now_ms, "pod %s holds work and has made no progress for %u s", pod->node, config->progress_ms / 1000);
-        if (now_ms - pod->sent_ms >= config->heartbeat_ms)
-            pod->changed = true;
-    }
+    sched_find_lost(core, now_ms, actions);
+    for (uint32_t i = 0; i < core->pod_count; i++)
+        if (sched_pod_live(&core->pods[i]) && now_ms - core->pods[i].sent_ms >= config->heartbeat_ms)
+            core->pods[i].changed = true;
 }
 
 void sched_step(SchedCore *core, const SchedEvent *event, uint64_t now_ms, SchedActions *actions) {
@@ -409,7 +425,7 @@ bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *messag
     Pod *pod = pod_by_connection(core, send->connection);
     if (!pod && send->type != WIRE_REJECT && send->type != WIRE_WHO)
         return false;
-    message->header = (WireHeader){.type = send->type, .sched_epoch = config->epoch};
+    message->header = (WireHeader){.type = send->type, .sched_epoch = config->epoch, .plan_epoch = core->plan_epoch};
     memcpy(message->header.job_id, config->job_id, sizeof config->job_id);
     if (pod) {
         message->header.seq = ++pod->seq_out;
@@ -432,16 +448,18 @@ bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *messag
     case WIRE_SCHED_STATE: {
         SchedState *state = &message->sched_state;
         state->token = pod->token;
-        state->phase = core->phase >= PHASE_OVER       ? SCHED_OVER
-                       : core->phase >= PHASE_FLUSHING ? SCHED_FLUSH
-                       : pod->stage == STAGE_JOINED    ? SCHED_PROVE
-                                                       : SCHED_RUN;
+        bool left = sched_pod_has_left(pod);
+        state->phase = core->phase >= PHASE_OVER || left ? SCHED_OVER : pod->stage == STAGE_JOINED ? SCHED_PROVE : SCHED_RUN;
         state->exit_code = (uint8_t)core->exit_code;
         state->batch_base = pod->batch_base;
         state->batches_count = pod->batch_count;
         memcpy(state->batches, pod->batches, pod->batch_count * sizeof pod->batches[0]);
-        memcpy(state->text, core->text, sizeof state->text);
+        if (core->phase < PHASE_OVER && left)
+            snprintf(state->text, sizeof state->text, "left the job, which goes on");
+        else
+            memcpy(state->text, core->text, sizeof state->text);
         state->peers = core->fetched != 0;
+        state->flush = pod->flush;
         break;
     }
     case WIRE_PEERS:

@@ -3,7 +3,11 @@
  *
  * Units of work are dealt in batches. Each pod that was there at the start owns a lane, the units that the placement gives it; who runs out of its
  * own lane, or came late, is given what is not started of the longest one. A batch is done when the pod says that all of it is stored; only a pod's
- * current incarnation is believed. */
+ * current incarnation is believed.
+ *
+ * A pod that is silent, stands still, fails or starts anew is given up for good. What it held, and what it stored and has not brought to the disk for
+ * sure, is free again; nothing else is remembered of it, so that a second loss is like the first: what is left to do follows from the units that are
+ * stored and the pods that are there. */
 #ifndef PHOBOS_SCHED_CORE_H
 #define PHOBOS_SCHED_CORE_H
 
@@ -23,7 +27,8 @@ typedef struct SchedConfig {
     uint32_t max_pods;
     uint32_t join_window_ms, join_timeout_ms;
     uint32_t heartbeat_ms, lease_ms, dead_ms;
-    uint32_t progress_ms;     /* a pod that holds work and whose progress stands still for so long has failed */
+    uint32_t progress_ms; /* a pod that holds work and whose progress stands still for so long is given up */
+    uint32_t flush_ms;    /* so often pods bring what they stored to the disk; a loss costs no more than what was stored since; 0: at the end alone */
     uint32_t drain_ms;        /* how long to wait at the end for pods to say goodbye */
     const Welcome *job;       /* kernel, dims, scalars, tensors; the rest is filled in a pod; borrowed */
     int32_t variants[CLASS_COUNT]; /* by DeviceClass: the leaf variant of its pods; -1: the job does not run there, */
@@ -90,6 +95,17 @@ void sched_step(SchedCore *core, const SchedEvent *event, uint64_t now_ms, Sched
 bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *message);
 
 bool sched_unit_is_stored(const SchedCore *core, uint64_t unit);
+
+/* What losses of pods have cost. */
+typedef struct Recovery {
+    uint32_t lost;        /* pods given up while they held work, or something that was not on the disk */
+    uint64_t units_again; /* units that were stored, and are done again */
+    uint64_t again_ms;    /* of the lost pods' time: as long as they took for those */
+    uint64_t detect_ms;   /* the longest time from a lost pod's last word until it was given up */
+} Recovery;
+
+const Recovery *sched_recovery(const SchedCore *core);
+uint32_t sched_fenced(const SchedCore *core); /* pods that were given up: they may still write */
 
 /* For progress and the summary. */
 bool sched_has_begun(const SchedCore *core); /* units have been dealt */

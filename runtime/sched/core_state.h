@@ -1,4 +1,4 @@
-/* What the files of the scheduler's core share: core.c (phases, messages, time), join.c, deal.c, peers.c. */
+/* What the files of the scheduler's core share: core.c (phases, messages, time), join.c, deal.c, loss.c, disk.c, peers.c. */
 #ifndef PHOBOS_CORE_STATE_H
 #define PHOBOS_CORE_STATE_H
 
@@ -7,8 +7,8 @@
 typedef enum PodStage {
     STAGE_JOINED,  /* welcomed; its proof is awaited */
     STAGE_READY,   /* sees the job's files; may hold work */
-    STAGE_FLUSHED, /* all that it stored is on the disk */
-    STAGE_GONE,    /* said goodbye, or was dropped */
+    STAGE_LEAVING, /* is given no more, and ends what it has begun */
+    STAGE_GONE,    /* said goodbye, or was given up */
 } PodStage;
 
 typedef struct Pod {
@@ -21,46 +21,69 @@ typedef struct Pod {
     int arch;
     char tile_endpoint[256];
     uint64_t memory; /* bytes for tiles */
-    bool knows_peers;
+    uint32_t lane;   /* or NO_LANE */
+    uint32_t plan_epoch; /* of the PEERS that it knows; 0: none */
     PodMoved moved;
     uint64_t heard_ms, sent_ms; /* last message in, last state out */
     bool changed;               /* its state must be sent at the end of the step */
     uint64_t seq_in, seq_out;
     uint64_t progress, progress_ms; /* the pod's own counter, and when it last grew or work was given */
+    uint64_t begun_ms;              /* when it was first given work */
     uint64_t batch_base;
     uint32_t batch_count;
     WireBatch batches[WIRE_BATCH_WINDOW];
     uint32_t done; /* bit i: batch_base + i */
-    uint64_t units;
+    uint64_t computed; /* by its own count, also of what is not stored as a whole yet, */
+    uint64_t counted;  /* and of that, what batches that are done account for */
+    uint64_t units;    /* stored, and neither lost nor done by another one */
+    /* Of those the ones that are not on the disk for sure: stored since it was last asked to flush, and those that it was asked for. */
+    uint64_t fresh, asked;
+    uint32_t flush, flushed; /* the number that it was asked with last, and up to which it has answered */
+    uint64_t flush_ms;       /* when it was asked */
+    bool asking;             /* now, in disk.c */
 } Pod;
+
+#define NO_LANE UINT32_MAX
 
 /* The units that the placement gives a pod, by their number there: those that nobody holds are among first .. end - 1. */
 typedef struct Lane {
     uint64_t first, end;
     uint64_t left; /* so many are */
+    bool owned;    /* by a pod that is there */
 } Lane;
 
 /* What has become of a unit: nobody holds it; pod number state - 1 does, or has stored it; it is on the disk. */
 typedef uint16_t UnitState;
 #define UNIT_FREE 0
-#define UNIT_POD 0x0fff
+#define UNIT_POD 0x3fff
+#define UNIT_ASKED 0x4000 /* its pod was asked to flush since it was stored */
 #define UNIT_STORED 0x8000
-#define UNIT_ON_DISK (UNIT_STORED | UNIT_POD)
+#define UNIT_ON_DISK 0xffff
 
-typedef enum Phase { PHASE_JOINING, PHASE_RUNNING, PHASE_FLUSHING, PHASE_PUBLISHING, PHASE_OVER, PHASE_ENDED } Phase;
+/* So many pods that held a unit when they were lost, the last of them nothing but that: then it is the unit's fault. */
+enum { POISON = 3 };
+
+typedef enum Phase { PHASE_JOINING, PHASE_RUNNING, PHASE_PUBLISHING, PHASE_OVER, PHASE_ENDED } Phase;
 
 struct SchedCore {
     SchedConfig config;
     Phase phase;
     uint64_t start_ms, joined_ms, over_ms;
+    uint64_t flush_ms; /* when all pods were last asked to flush */
+    uint64_t empty_ms; /* when the last pod left; 0: some are there */
     uint64_t random;
     Pod *pods;
     uint32_t pod_count;
     Lane *lanes; /* one a pod that was there at the start */
     uint32_t lane_count;
+    uint64_t left; /* units that nobody holds, in all lanes */
     UnitState *units;
+    uint8_t *suspicion; /* of each unit: lost pods that held it */
     uint64_t fetched; /* tensors whose tiles pods fetch from one another: a bit each */
-    uint64_t units_done; /* stored */
+    uint64_t units_done, on_disk; /* stored; for sure */
+    uint32_t plan_epoch;          /* 1, and one more at each loss */
+    uint32_t fenced;
+    Recovery recovery;
     int exit_code;
     char text[512]; /* why it ended */
 };
@@ -70,6 +93,7 @@ void sched_act_send(SchedActions *actions, uint64_t connection, WireType type);
 __attribute__((format(printf, 4, 5))) void sched_act_reject(SchedActions *actions, uint64_t connection, RejectCode code, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void sched_act_log(SchedActions *actions, const char *format, ...);
 bool sched_pod_live(const Pod *pod);
+bool sched_pod_has_left(const Pod *pod); /* it wants to, and nothing keeps it */
 uint64_t sched_random(SchedCore *core);
 /* The job has ended; the first to say why is right. */
 __attribute__((format(printf, 4, 5))) void sched_job_over(SchedCore *core, int exit_code, uint64_t now_ms, const char *format, ...);
@@ -79,13 +103,31 @@ __attribute__((format(printf, 4, 5))) void sched_job_over(SchedCore *core, int e
 /* A pod that is new, connected again, or refused. `sender`: the name that its key proves; NULL: keys are not in use. */
 void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, const char *sender, uint64_t now_ms, SchedActions *actions);
 /* What a pod sees of the job's files: it may work, or the job fails. */
-void sched_on_proof(SchedCore *core, Pod *pod, const Proof *proof, uint64_t now_ms);
+void sched_on_proof(SchedCore *core, Pod *pod, const Proof *proof, uint64_t now_ms, SchedActions *actions);
 
 /* ---- deal.c ---- */
 
 void sched_deal_begin(SchedCore *core); /* each pod that is there gets a lane */
+void sched_deal_join(SchedCore *core, Pod *pod); /* one that comes later takes over that of one that has gone */
+/* Units have become free: they are looked for from the start of each lane. */
+void sched_deal_anew(SchedCore *core);
 /* Gives pods batches as long as there is room and work. */
 void sched_deal(SchedCore *core, uint64_t now_ms);
+
+/* ---- loss.c ---- */
+
+/* Gives a pod up. `format` says what became of it: "has not been heard for 10 s". */
+__attribute__((format(printf, 5, 6))) void sched_lose(SchedCore *core, Pod *pod, uint64_t now_ms, SchedActions *actions, const char *format, ...);
+/* Looks for pods that are silent or stand still. */
+void sched_find_lost(SchedCore *core, uint64_t now_ms, SchedActions *actions);
+/* A pod that has gone on purpose, with nothing held. */
+void sched_let_go(SchedCore *core, Pod *pod, SchedActions *actions);
+
+/* ---- disk.c ---- */
+
+/* Asks pods to flush: all at times, one that leaves, and at the end whoever has stored something since. */
+void sched_ask_flush(SchedCore *core, uint64_t now_ms);
+void sched_on_flushed(SchedCore *core, Pod *pod, uint32_t flushed);
 
 /* ---- peers.c ---- */
 

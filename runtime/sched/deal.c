@@ -20,23 +20,41 @@ static WireBatch part_of(const UnitRange *run, int64_t place, int64_t count) {
     return (WireBatch){.first = (uint64_t)(run->first + place * run->step), .count = (uint64_t)count, .step = (uint64_t)run->step};
 }
 
-/* Of a lane where some are left: the first of them, as many up to `most` as one batch can say. */
-static WireBatch take_front(SchedCore *core, Lane *lane, int64_t most) {
+/* Units that lost pods held are done apart, by pods that hold nothing else: by then it shows whether one of them is to blame, and which. */
+static int64_t most_suspects(int suspicion, int64_t most) {
+    int64_t suspects = suspicion == 0 ? most : suspicion == 1 ? 64 : 1;
+    return suspects < most ? suspects : most;
+}
+
+static int suspicion_of(const SchedCore *core, const UnitRange *run, int64_t place) {
+    return core->suspicion[run->first + place * run->step];
+}
+
+/* Of a lane where some are left: the first of them, as many up to `most` as one batch can say. False: they are suspects, and the pod is not idle. */
+static bool take_front(SchedCore *core, Lane *lane, int64_t most, bool idle, WireBatch *batch) {
     for (;;) {
         UnitRange run = lane_run(core, lane, lane->first, lane->end - lane->first);
         int64_t place = 0, count = 0;
         while (place < run.count && !is_free(core, &run, place))
             place++;
-        while (place + count < run.count && count < most && is_free(core, &run, place + count))
+        lane->first += (uint64_t)place;
+        if (place == run.count)
+            continue;
+        int suspicion = suspicion_of(core, &run, place);
+        if (suspicion > 0 && !idle)
+            return false;
+        most = most_suspects(suspicion, most);
+        while (
+            place + count < run.count && count < most && is_free(core, &run, place + count) && suspicion_of(core, &run, place + count) == suspicion)
             count++;
-        lane->first += (uint64_t)(place + count);
-        if (count > 0)
-            return part_of(&run, place, count);
+        lane->first += (uint64_t)count;
+        *batch = part_of(&run, place, count);
+        return true;
     }
 }
 
 /* The last of them. */
-static WireBatch take_back(SchedCore *core, Lane *lane, int64_t most) {
+static bool take_back(SchedCore *core, Lane *lane, int64_t most, bool idle, WireBatch *batch) {
     for (;;) {
         uint64_t length = lane->end - lane->first, first = length > (uint64_t)most ? lane->end - (uint64_t)most : lane->first;
         UnitRange run;
@@ -45,45 +63,60 @@ static WireBatch take_back(SchedCore *core, Lane *lane, int64_t most) {
         int64_t end = run.count, count = 0;
         while (end > 0 && !is_free(core, &run, end - 1))
             end--;
-        while (count < end && is_free(core, &run, end - count - 1))
+        lane->end -= (uint64_t)(run.count - end);
+        if (end == 0)
+            continue;
+        int suspicion = suspicion_of(core, &run, end - 1);
+        if (suspicion > 0 && !idle)
+            return false;
+        most = most_suspects(suspicion, most);
+        while (count < end && count < most && is_free(core, &run, end - count - 1) && suspicion_of(core, &run, end - count - 1) == suspicion)
             count++;
-        lane->end -= (uint64_t)(run.count - end + count);
-        if (count > 0)
-            return part_of(&run, end - count, count);
+        lane->end -= (uint64_t)count;
+        *batch = part_of(&run, end - count, count);
+        return true;
     }
 }
 
-/* A batch for `pod`: from the front of its own lane, else from the back of the longest. False: nothing is left. */
-static bool take_batch(SchedCore *core, uint32_t pod, WireBatch *batch) {
-    Lane *lane = pod < core->lane_count && core->lanes[pod].left ? &core->lanes[pod] : NULL;
+/* A batch for `pod`: from the front of its own lane, else from the back of the longest. False: there is nothing for it now. */
+static bool take_batch(SchedCore *core, const Pod *pod, WireBatch *batch) {
+    Lane *lane = pod->lane != NO_LANE && core->lanes[pod->lane].left ? &core->lanes[pod->lane] : NULL;
     bool own = lane != NULL;
     for (uint32_t i = 0; !own && i < core->lane_count; i++)
         if (core->lanes[i].left > (lane ? lane->left : 0))
             lane = &core->lanes[i];
     if (!lane)
         return false;
-    *batch = (own ? take_front : take_back)(core, lane, (int64_t)batch_size(lane));
+    if (!(own ? take_front : take_back)(core, lane, (int64_t)batch_size(lane), pod->batch_count == 0, batch))
+        return false;
     lane->left -= batch->count;
+    core->left -= batch->count;
     for (uint64_t i = 0, unit = batch->first; i < batch->count; i++, unit += batch->step)
-        core->units[unit] = (UnitState)(pod + 1);
+        core->units[unit] = (UnitState)(pod - core->pods + 1);
     return true;
 }
 
 /* Keeps a few batches with each pod: one at work, the next ones there before it ends. */
 enum { BATCHES_HELD = 4 };
 
+static bool has_room(const SchedCore *core, const Pod *pod) {
+    if (pod->stage != STAGE_READY || pod->batch_count >= BATCHES_HELD)
+        return false;
+    return pod->batch_count == 0 || core->suspicion[pod->batches[pod->batch_count - 1].first] == 0;
+}
+
 void sched_deal(SchedCore *core, uint64_t now_ms) {
     bool given = true;
-    while (given) { /* a batch a pod and round, so that the last ones are shared out evenly */
+    while (given && core->left > 0) { /* a batch a pod and round, so that the last ones are shared out evenly */
         given = false;
         for (uint32_t i = 0; i < core->pod_count; i++) {
             Pod *pod = &core->pods[i];
-            if (pod->stage != STAGE_READY || pod->batch_count >= BATCHES_HELD)
+            if (!has_room(core, pod) || !take_batch(core, pod, &pod->batches[pod->batch_count]))
                 continue;
-            if (!take_batch(core, i, &pod->batches[pod->batch_count]))
-                return;
             if (pod->batch_count++ == 0)
                 pod->progress_ms = now_ms;
+            if (pod->begun_ms == 0)
+                pod->begun_ms = now_ms;
             pod->changed = true;
             given = true;
         }
@@ -91,7 +124,8 @@ void sched_deal(SchedCore *core, uint64_t now_ms) {
 }
 
 static void count_lane(SchedCore *core, Lane *lane) {
-    *lane = (Lane){.end = (uint64_t)placement_count(core->config.placement, lane - core->lanes)};
+    lane->first = lane->left = 0;
+    lane->end = (uint64_t)placement_count(core->config.placement, lane - core->lanes);
     for (uint64_t offset = 0; offset < lane->end;) {
         UnitRange run = lane_run(core, lane, offset, lane->end - offset);
         for (int64_t place = 0; place < run.count; place++)
@@ -100,9 +134,38 @@ static void count_lane(SchedCore *core, Lane *lane) {
     }
 }
 
+void sched_deal_anew(SchedCore *core) {
+    core->left = 0;
+    for (uint32_t i = 0; i < core->lane_count; i++) {
+        count_lane(core, &core->lanes[i]);
+        core->left += core->lanes[i].left;
+    }
+}
+
+/* Who came and went before the job began has no number in it. */
+static void forget_gone(SchedCore *core) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < core->pod_count; i++)
+        if (sched_pod_live(&core->pods[i]))
+            core->pods[kept++] = core->pods[i];
+    core->pod_count = kept;
+}
+
 void sched_deal_begin(SchedCore *core) {
+    forget_gone(core);
     core->lane_count = core->pod_count;
     placement_deal(core->config.placement, core->lane_count);
-    for (uint32_t i = 0; i < core->lane_count; i++)
-        count_lane(core, &core->lanes[i]);
+    for (uint32_t i = 0; i < core->lane_count; i++) {
+        core->lanes[i].owned = true;
+        core->pods[i].lane = i;
+    }
+    sched_deal_anew(core);
+}
+
+void sched_deal_join(SchedCore *core, Pod *pod) {
+    for (uint32_t i = 0; i < core->lane_count && pod->lane == NO_LANE; i++)
+        if (!core->lanes[i].owned) {
+            core->lanes[i].owned = true;
+            pod->lane = i;
+        }
 }

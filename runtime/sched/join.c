@@ -43,6 +43,16 @@ static bool takes_class(const SchedCore *core, uint64_t connection, const Hello 
     return false;
 }
 
+/* NULL: there is none. Pods that came late, did nothing and have gone make room: who is restarted again and again does not fill the job. */
+static Pod *free_place(SchedCore *core) {
+    if (core->pod_count < core->config.max_pods)
+        return &core->pods[core->pod_count];
+    for (uint32_t i = core->lane_count; i < core->pod_count; i++)
+        if (!sched_pod_live(&core->pods[i]) && core->pods[i].units == 0)
+            return &core->pods[i];
+    return NULL;
+}
+
 void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, const char *sender, uint64_t now_ms, SchedActions *actions) {
     const SchedConfig *config = &core->config;
     if (memcmp(hello->build_id, config->build_id, sizeof config->build_id) != 0) {
@@ -80,18 +90,21 @@ void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, co
         sched_act_send(actions, connection, WIRE_WELCOME);
         return;
     }
-    if (core->phase >= PHASE_FLUSHING) {
+    if (core->phase >= PHASE_PUBLISHING) {
         sched_act_reject(actions, connection, REJECT_JOB_OVER, "the job is over");
         return;
     }
-    if (core->pod_count == config->max_pods) {
+    Pod *pod = free_place(core);
+    if (!pod) {
         sched_act_reject(actions, connection, REJECT_FULL, "the scheduler takes %u pods and has them", config->max_pods);
         return;
     }
     if (!takes_class(core, connection, hello, actions))
         return;
-    Pod *pod = &core->pods[core->pod_count++];
+    if (pod == &core->pods[core->pod_count])
+        core->pod_count++;
     memset(pod, 0, sizeof *pod);
+    pod->lane = NO_LANE;
     pod->class = (DeviceClass)hello->device_class;
     pod->arch = hello->arch;
     pod->connection = connection;
@@ -102,6 +115,7 @@ void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, co
     memcpy(pod->tile_endpoint, hello->tile_endpoint, sizeof pod->tile_endpoint);
     pod->memory = hello->memory;
     pod->heard_ms = pod->progress_ms = core->joined_ms = now_ms;
+    core->empty_ms = 0;
     sched_act_send(actions, connection, WIRE_WELCOME);
     sched_act_log(actions, "pod %s joined (%s)", pod->node, pod->device);
 }
@@ -138,14 +152,30 @@ static bool proof_differs(const SchedCore *core, const Pod *pod, const Proof *pr
     return false;
 }
 
-void sched_on_proof(SchedCore *core, Pod *pod, const Proof *proof, uint64_t now_ms) {
+/* A node that starts anew has ended before, whatever its last process may still send. A hello does not tell: it may be that process's, and late. */
+static void lose_earlier(SchedCore *core, const Pod *pod, uint64_t now_ms, SchedActions *actions) {
+    for (uint32_t i = 0; i < core->pod_count; i++)
+        if (&core->pods[i] != pod && sched_pod_live(&core->pods[i]) && strcmp(core->pods[i].node, pod->node) == 0)
+            sched_lose(core, &core->pods[i], now_ms, actions, "has started anew");
+}
+
+void sched_on_proof(SchedCore *core, Pod *pod, const Proof *proof, uint64_t now_ms, SchedActions *actions) {
     if (pod->stage != STAGE_JOINED)
         return;
     char text[512];
-    if (proof_differs(core, pod, proof, text)) {
+    bool differs = proof_differs(core, pod, proof, text);
+    if (differs && core->phase == PHASE_JOINING) {
         sched_job_over(core, 1, now_ms, "%s", text);
+        return;
+    }
+    if (differs) { /* no reason for a job that runs to end */
+        sched_act_log(actions, "refused: %s", text);
+        sched_act_reject(actions, pod->connection, REJECT_FILES, "%s", text);
+        sched_let_go(core, pod, actions);
         return;
     }
     pod->stage = STAGE_READY;
     pod->changed = true;
+    lose_earlier(core, pod, now_ms, actions);
+    sched_deal_join(core, pod);
 }

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <zmq.h>
 
-enum { MAX_TRACED = 1 << 22, TICK_MS = 100, PROGRESS_MS = 60000, DRAIN_MS = 1000 };
+enum { MAX_TRACED = 1 << 22, TICK_MS = 100, PROGRESS_MS = 60000, FLUSH_MS = 30000, DRAIN_MS = 1000 };
 
 typedef struct Server {
     Job *job;
@@ -43,6 +43,7 @@ typedef struct Server {
     Task *reserve, *publish; /* NULL while they do not run */
     uint64_t junk;           /* frames dropped */
     Progress progress;
+    uint64_t replanned_ns; /* the longest that it took to deal anew after a loss */
     FILE *trace;    /* or NULL */
     TraceLog *logs; /* of each pod, where a trace is wanted */
     bool over;
@@ -135,7 +136,11 @@ static bool perform(Server *server, const SchedAction *action, Error *error) {
 static void step(Server *server, const SchedEvent *event) {
     Error error;
     bool unpublished = false;
+    uint32_t lost = sched_recovery(server->core)->lost;
+    uint64_t began_ns = clock_ns();
     sched_step(server->core, event, clock_ms(), &server->actions);
+    if (sched_recovery(server->core)->lost > lost && clock_ns() - began_ns > server->replanned_ns)
+        server->replanned_ns = clock_ns() - began_ns;
     for (size_t i = 0; i < server->actions.count; i++)
         unpublished |= perform(server, &server->actions.items[i], &error);
     if (unpublished)
@@ -347,6 +352,7 @@ static bool open_core(Server *server, Error *error) {
         .lease_ms = (uint32_t)options->deadline_ms / 2,
         .heartbeat_ms = (uint32_t)options->deadline_ms / 10,
         .progress_ms = PROGRESS_MS,
+        .flush_ms = FLUSH_MS,
         .drain_ms = DRAIN_MS,
         .job = server->welcome,
         .mixed = options->mixed,
@@ -397,6 +403,15 @@ static bool open_socket(Server *server, Error *error) {
     return true;
 }
 
+static void summarise_recovery(const Server *server) {
+    const Recovery *recovery = sched_recovery(server->core);
+    if (recovery->lost > 0)
+        printf("recovered: %u pod%s lost, noticed after %.1f s at most, and dealt anew in %.1f ms; %" PRIu64
+               " stored tiles computed again (%.1f s)\n",
+            recovery->lost, recovery->lost == 1 ? "" : "s", (double)recovery->detect_ms / 1e3, (double)server->replanned_ns / 1e6,
+            recovery->units_again, (double)recovery->again_ms / 1e3);
+}
+
 static void summarise(const Server *server) {
     char first[32] = "", class[32];
     bool mixed = false;
@@ -411,6 +426,7 @@ static void summarise(const Server *server) {
     for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++)
         printf("%s pod %s computed %" PRIu64, pod == 0 ? ";" : ",", sched_pod_node(server->core, pod), sched_pod_units(server->core, pod));
     putchar('\n');
+    summarise_recovery(server);
     for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++) {
         const PodMoved *moved = sched_pod_moved(server->core, pod);
         say(server, LOG_INFO,

@@ -7,89 +7,7 @@ set -eu
 phobosc=$1 oracle=$2 samples=$3 junk_peer=$4 slow_io=$5
 shift 5
 
-work=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
-cd "$work"
-
-# Its own port, so that tests may run beside each other.
-port=$((20000 + $$ % 20000))
-listen=tcp://127.0.0.1:$port
-
-fail() {
-    echo "FAILED: $*" >&2
-    for log in *.log; do
-        echo "--- $log" >&2
-        cat "$log" >&2
-    done
-    exit 1
-}
-
-says() {
-    grep -q -e "$2" "$1" || fail "$1 does not say '$2'"
-}
-
-# wait_for FILE PATTERN: until the file says so, at most 20 seconds.
-wait_for() {
-    for _ in $(seq 200); do
-        grep -q -e "$2" "$1" 2>/dev/null && return
-        sleep 0.1
-    done
-    fail "$1 does not say '$2'"
-}
-
-# ends CODE PID WHO: the process ends by itself, with this code.
-ends() {
-    code=0
-    wait "$2" || code=$?
-    [ "$code" = "$1" ] || fail "$3 ended with $code, expected $1"
-}
-
-nothing_left() {
-    find . -name '*.part' -o -name '*.phobos-lock' | grep . && fail "left behind"
-    return 0
-}
-
-make_job() { # UNITS of 4096 elements, the last of them ragged
-    cat >job.json <<JOB
-{
-  "kernel": "add",
-  "dims": { "N": $(($1 * 4096 - 4091)) },
-  "tensors": { "a": "a.npy", "b": "b.npy", "c": "c.npy" },
-  "cluster": { "BLOCK": 4096 }
-}
-JOB
-    "$oracle" make job.json
-}
-
-sched() {
-    timeout 60 ./add --role=sched job.json --listen=$listen --progress=none --log=info "$@" >sched.log 2>&1 &
-    sched=$!
-}
-
-pod() { # NAME ...
-    name=$1
-    shift
-    timeout 60 ./add --role=pod --sched=$listen --node-name="$name" --threads=1 --log=info "$@" >"$name.log" 2>&1 &
-    eval "$name=\$!"
-}
-
-# The process that a `timeout` watches.
-child() {
-    pgrep -P "$1"
-}
-
-tiles_of() {
-    sed -n "s/.*pod $1 computed \([0-9]*\).*/\1/p" sched.log
-}
-
-finished() {
-    ends 0 "$sched" scheduler
-    "$oracle" check job.json || fail "wrong bytes"
-    nothing_left
-}
-
-"$phobosc" --gpu=none "$samples/add/add.phb" -o add
+. "$(dirname "$0")/cluster_tools.sh"
 
 case_sched_first() {
     make_job 300
@@ -148,24 +66,6 @@ case_shared_tile() {
     finished
     [ "$(tiles_of p1)" -gt 0 ] && [ "$(tiles_of p2)" -gt 0 ] || fail "a pod computed nothing"
     [ "$(sed -n 's/^pod p[12] moved:.* \([0-9]*\) fetched.*/\1/p' sched.log | paste -sd+ | bc)" = 1 ] || fail "not one tile was fetched"
-}
-
-# C = alpha A B + beta C in 4 x 4 super-tiles of 3 chunks, and what it is by one pod.
-make_product() {
-    "$phobosc" --gpu=none -D leaf.TILE_M=16 -D leaf.TILE_N=16 -D leaf.TILE_K=16 "$samples/matmul/matmul.phb" -o add
-    perl -e 'srand(3); binmode STDOUT; print pack("f<*", map { rand() } 1 .. 250 * 180)' >A.bin
-    perl -e 'srand(4); binmode STDOUT; print pack("f<*", map { rand() } 1 .. 180 * 250)' >B.bin
-    perl -e 'srand(5); binmode STDOUT; print pack("f<*", map { rand() } 1 .. 250 * 250)' >before.bin
-    printf '{"scalars": {"alpha": 1.5, "beta": 0.25}, "cluster": {"TILE_M": 64, "TILE_N": 64, "TILE_K": 64}, "tensors": {
-        "A": {"uri": "A.bin", "dtype": "f32", "shape": [250, 180]}, "B": {"uri": "B.bin", "dtype": "f32", "shape": [180, 250]},
-        "C": {"uri": "C.bin", "dtype": "f32", "shape": [250, 250]}}}\n' >job.json
-    cp before.bin C.bin && ./add job.json --progress=none >local.log 2>&1 || fail "one pod failed"
-    cp C.bin expected.bin
-    oracle=same_product
-}
-
-same_product() {
-    cmp C.bin expected.bin
 }
 
 # moved FILE: "node loaded bytes fetched bytes stored bytes" of each node or pod, in their order
@@ -352,19 +252,19 @@ case_strangers() {
     finished
 }
 
+# Before the job begins it is as if it had never come.
 case_dead_pod() {
     make_job 300
     printf old >c.npy
-    sched --nodes=2 --deadline=6
+    sched --nodes=2 --deadline=2
     pod p1
     wait_for sched.log "pod p1 joined"
     kill -9 "$(child "$p1")"
-    pod p2
-    ends 1 "$sched" scheduler
-    says sched.log "pod p1 has not been heard for 6 s"
+    wait_for sched.log "pod p1 has not been heard for 2 s: it is given up"
     [ "$(cat c.npy)" = old ] || fail "the old output was touched"
-    ends 1 "$p2" p2
-    nothing_left
+    pod p2
+    pod p3
+    finished
 }
 
 case_dead_scheduler() {
@@ -398,7 +298,7 @@ case_stop_pod() {
     pod p1
     wait_for sched.log "pod p1 joined"
     kill -TERM "$(child "$p1")"
-    ends 1 "$p1" p1
+    ends 0 "$p1" p1
     wait_for sched.log "pod p1 left"
     pod p2
     pod p3

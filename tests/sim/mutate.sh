@@ -6,29 +6,41 @@ set -eu
 . "$(dirname "$0")/../tools/plant.sh"
 source=$1 work=$2 cc=$3 seeds=${4:-20000}
 flags="-std=c17 -D_GNU_SOURCE -O1"
-control="runtime/sched/core.c runtime/sched/deal.c runtime/sched/join.c runtime/sched/peers.c runtime/sched/place.c runtime/pod/agent.c runtime/net/wire.c
+control="runtime/sched/core.c runtime/sched/deal.c runtime/sched/disk.c runtime/sched/join.c runtime/sched/loss.c runtime/sched/peers.c runtime/sched/place.c runtime/pod/agent.c runtime/net/wire.c
     runtime/error.c"
 tiles="runtime/pod/shelf.c runtime/pod/transfer.c runtime/sched/share.c runtime/sched/place.c runtime/sched/step.c runtime/error.c"
 rm -rf "$work" && mkdir -p "$work"
 
+# compile FILE OBJECT
+compile() {
+    # shellcheck disable=SC2086
+    $cc $flags -I"$source" -c "$1" -o "$2"
+}
+
+object_of() {
+    echo "$work/$(echo "$1" | tr / _).o"
+}
+
+for part in $(printf '%s\n' $control $tiles | sort -u) tests/sim/control_sim.c tests/sim/control_world.c tests/sim/tile_sim.c; do
+    compile "$source/$part" "$(object_of "$part")"
+done
+
 plant() {
     mkdir -p "$work/$planted"
-    files= sim=control cores=$control few=$seeds
+    parts="tests/sim/control_sim.c tests/sim/control_world.c $control" few=$seeds
     case $file in
-    runtime/pod/shelf.c | runtime/pod/transfer.c | runtime/sched/share.c) sim=tile cores=$tiles few=$((seeds / 10)) ;;
+    runtime/pod/shelf.c | runtime/pod/transfer.c | runtime/sched/share.c) parts="tests/sim/tile_sim.c $tiles" few=$((seeds / 10)) ;;
     esac
-    for core in $cores; do
-        if [ "$core" = "$file" ]; then
-            faulty "$source/$core" >"$work/$planted/mutant.c"
-            files="$files $work/$planted/mutant.c"
-        else
-            files="$files $source/$core"
-        fi
+    faulty "$source/$file" >"$work/$planted/mutant.c"
+    compile "$work/$planted/mutant.c" "$work/$planted/mutant.o"
+    objects=$work/$planted/mutant.o
+    for part in $parts; do
+        [ "$part" = "$file" ] || objects="$objects $(object_of "$part")"
     done
     # shellcheck disable=SC2086
-    $cc $flags -I"$source" "$source/tests/sim/${sim}_sim.c" $files -o "$work/$planted/sim"
+    $cc $objects -o "$work/$planted/sim"
     status=0
-    timeout 120 "$work/$planted/sim" --seeds "$few" >"$work/$planted/log" 2>&1 || status=$?
+    timeout 120 "$work/$planted/sim" --seeds "$few" --until-violated >"$work/$planted/log" 2>&1 || status=$?
     case $status in
     0 | 124) # nothing, or not in the time there is
         echo "MISSED: $name (status $status)"

@@ -2,7 +2,7 @@
  * repeat, damage and delay frames, with pods that die, are slow, or come late. One seed is one schedule and replays:
  *
  *     tile_sim --seed 1234 --verbose
- *     tile_sim --seeds 1000 [--first 0]
+ *     tile_sim --seeds 1000 [--first 0] [--until-violated]
  *
  * Checked: each tile that a living pod wants arrives with the right bytes, from its home or from its file, and in bounded time; where nothing is
  * broken, each tile is loaded once in all, by its home, and soon; no more loads and chunks are in flight than there may be. */
@@ -521,7 +521,7 @@ static const char *run_seed(uint64_t seed, bool verbose) {
 
 int main(int argc, char **argv) {
     uint64_t first = 0, count = 1000, failures = 0;
-    bool verbose = false;
+    bool verbose = false, stops = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
             first = strtoull(argv[++i], NULL, 0), count = 1;
@@ -531,12 +531,14 @@ int main(int argc, char **argv) {
             first = strtoull(argv[++i], NULL, 0);
         else if (strcmp(argv[i], "--verbose") == 0)
             verbose = true;
+        else if (strcmp(argv[i], "--until-violated") == 0)
+            stops = true;
         else {
-            fprintf(stderr, "usage: tile_sim [--seed N | --seeds N [--first N]] [--verbose]\n");
+            fprintf(stderr, "usage: tile_sim [--seed N | --seeds N [--first N] [--until-violated]] [--verbose]\n");
             return 2;
         }
     }
-    for (uint64_t seed = first; seed < first + count; seed++) {
+    for (uint64_t seed = first; seed < first + count && !(stops && failures > 0); seed++) {
         const char *violation = run_seed(seed, verbose);
         if (violation && failures++ == 0)
             printf("seed %llu: %s\n  replay: tile_sim --seed %llu --verbose\n", (unsigned long long)seed, violation, (unsigned long long)seed);

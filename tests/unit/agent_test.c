@@ -49,6 +49,7 @@ static void welcome(void) {
     from_scheduler(WIRE_WELCOME);
     message.welcome.token = 77;
     message.welcome.heartbeat_ms = 1000;
+    message.welcome.lease_ms = 5000;
     message.welcome.dead_ms = 10000;
     deliver();
     ck_assert_ptr_nonnull(action_of(AGENT_ACTION_PROVE, 0));
@@ -140,18 +141,27 @@ START_TEST(waits_for_its_peers) {
     message.sched_state.peers = 1;
     deliver();
     ck_assert_int_eq(runs(), 0);
-    ck_assert(!compose_state()->peers);
+    compose_state();
+    ck_assert_uint_eq(composed.header.plan_epoch, 0);
     uint64_t token = message.sched_state.token;
     for (int again = 0; again < 2; again++) {
         memset(&message.peers, 0, sizeof message.peers);
         message.header.type = WIRE_PEERS;
+        message.header.plan_epoch = 1;
         message.peers.token = token + (again == 0);
         deliver();
         ck_assert(again == 0 ? actions.count == 0 : action_of(AGENT_ACTION_PEERS, 0) != NULL);
     }
-    ck_assert(compose_state()->peers);
+    compose_state();
+    ck_assert_uint_eq(composed.header.plan_epoch, 1);
     deliver(); /* repeated */
     ck_assert_int_eq(actions.count, 0);
+    message.header.plan_epoch = 3; /* pods were lost */
+    deliver();
+    ck_assert_ptr_nonnull(action_of(AGENT_ACTION_PEERS, 0));
+    message.header.plan_epoch = 2; /* late */
+    deliver();
+    ck_assert_ptr_null(action_of(AGENT_ACTION_PEERS, 0));
     state(SCHED_RUN, 0, 2);
     message.sched_state.peers = 1;
     deliver();
@@ -164,7 +174,7 @@ START_TEST(says_which_batches_are_done) {
     prove();
     state(SCHED_RUN, 0, 4);
     deliver();
-    step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 2, .checksum = 22});
+    step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 2, .units = 1, .checksum = 22});
     ck_assert_ptr_nonnull(action_of(AGENT_ACTION_SEND, WIRE_POD_STATE));
     ck_assert_uint_eq(compose_state()->done, 4);
     step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 0, .checksum = 20});
@@ -178,6 +188,7 @@ START_TEST(says_which_batches_are_done) {
     ck_assert_uint_eq(compose_state()->done, 2);
     ck_assert_uint_eq(compose_state()->checksums_count, 4);
     ck_assert_uint_eq(compose_state()->checksums[1], 22);
+    ck_assert_uint_eq(compose_state()->counts[1], 1);
 }
 END_TEST
 
@@ -215,18 +226,82 @@ START_TEST(strangers_are_not_obeyed) {
 }
 END_TEST
 
-START_TEST(flushes_once_and_says_so) {
+/* Beside its work, once for each number that it is asked with. */
+START_TEST(flushes_when_it_is_asked) {
     welcome();
     prove();
-    state(SCHED_FLUSH, 0, 0);
+    for (uint32_t number = 1; number <= 3; number++) {
+        for (int again = 0; again < 2; again++) {
+            state(SCHED_RUN, 0, 2);
+            message.sched_state.flush = number;
+            deliver();
+            ck_assert((action_of(AGENT_ACTION_FLUSH, 0) != NULL) == (again == 0));
+        }
+        ck_assert_uint_eq(compose_state()->flushed, number - 1);
+        step((AgentEvent){.kind = AGENT_EVENT_FLUSHED});
+        ck_assert_ptr_nonnull(action_of(AGENT_ACTION_SEND, WIRE_POD_STATE));
+        ck_assert_uint_eq(compose_state()->flushed, number);
+    }
+}
+END_TEST
+
+/* SIGTERM: what has begun is ended, what comes after it is handed back, and the scheduler says when it may go. */
+START_TEST(leaves_when_its_work_is_done) {
+    welcome();
+    prove();
+    state(SCHED_RUN, 0, 2);
+    deliver();
+    step((AgentEvent){.kind = AGENT_EVENT_STOP, .text = "the user"});
+    ck_assert_ptr_nonnull(action_of(AGENT_ACTION_DRAIN, 0));
+    ck_assert_ptr_nonnull(action_of(AGENT_ACTION_SEND, WIRE_POD_STATE));
+    ck_assert_uint_eq(compose_state()->phase, POD_LEAVING);
+    ck_assert_uint_eq(compose_state()->done, 0);
+    state(SCHED_RUN, 0, 4); /* it was on its way */
+    deliver();
+    ck_assert_int_eq(runs(), 0);
+    ck_assert_uint_eq(compose_state()->done, 12);
+    ck_assert_uint_eq(compose_state()->counts[2], 0);
+    step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 0, .units = 1, .checksum = 20});
+    step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 1, .units = 0});
+    ck_assert_uint_eq(compose_state()->done, 15);
+    state(SCHED_RUN, 4, 0);
+    message.sched_state.flush = 1;
     deliver();
     ck_assert_ptr_nonnull(action_of(AGENT_ACTION_FLUSH, 0));
-    state(SCHED_FLUSH, 0, 0);
-    deliver();
-    ck_assert_ptr_null(action_of(AGENT_ACTION_FLUSH, 0));
-    ck_assert_uint_eq(compose_state()->phase, POD_READY);
     step((AgentEvent){.kind = AGENT_EVENT_FLUSHED});
-    ck_assert_uint_eq(compose_state()->phase, POD_FLUSHED);
+    state(SCHED_OVER, 4, 0);
+    deliver();
+    ck_assert_int_eq(action_of(AGENT_ACTION_EXIT, 0)->exit_code, 0);
+}
+END_TEST
+
+/* The lease counts from when the pod sent what the scheduler has acknowledged, however late it reads that. */
+START_TEST(the_lease_is_of_what_was_acknowledged) {
+    welcome();
+    ck_assert_uint_eq(agent_lease_end(&agent), 0);
+    uint64_t sent = now;
+    prove();
+    agent_compose(&agent, WIRE_PROOF, &composed);
+    uint64_t seq_of_proof = composed.header.seq;
+    state(SCHED_RUN, 0, 1);
+    deliver();
+    ck_assert_uint_eq(agent_lease_end(&agent), 0);
+    now += 3000;
+    state(SCHED_RUN, 0, 1);
+    message.header.ack = seq_of_proof;
+    deliver();
+    ck_assert_uint_eq(agent_lease_end(&agent), sent + 5000);
+    step((AgentEvent){.kind = AGENT_EVENT_TICK});
+    compose_state();
+    uint64_t probed = now, seq_of_state = composed.header.seq;
+    now += 30000; /* it is stopped, and goes on: what lay in its buffers is from before */
+    state(SCHED_RUN, 0, 1);
+    message.header.ack = seq_of_state;
+    deliver();
+    ck_assert_uint_eq(agent_lease_end(&agent), probed + 5000);
+    step((AgentEvent){.kind = AGENT_EVENT_TICK});
+    ck_assert_int_eq(action_of(AGENT_ACTION_EXIT, 0)->exit_code, 75);
+    ck_assert_uint_eq(agent_lease_end(&agent), 0);
 }
 END_TEST
 
@@ -237,17 +312,13 @@ typedef struct Ending {
 } Ending;
 
 static const Ending endings[] = {
-    {"done", 0, true},
-    {"failed", 1, true},
-    {"refused", 78, false},
-    {"fenced", 75, false},
-    {"silence", 75, true},
-    {"stop", 1, true},
+    {"done", 0, true}, {"failed", 1, true}, {"refused", 78, false}, {"fenced", 75, false}, {"silence", 75, true}, {"stop", 1, true}, /* said twice */
+    {"stop early", 0, false}, {"broken", 1, false}, /* it has failed, and is told that it is fenced */
 };
 
 START_TEST(ends_with_the_right_code) {
     const Ending *ending = &endings[_i];
-    bool joined = strcmp(ending->what, "refused") != 0 && strcmp(ending->what, "fenced") != 0;
+    bool joined = strcmp(ending->what, "refused") != 0 && strcmp(ending->what, "fenced") != 0 && strcmp(ending->what, "stop early") != 0;
     if (joined) {
         welcome();
         prove();
@@ -255,8 +326,16 @@ START_TEST(ends_with_the_right_code) {
     if (strcmp(ending->what, "silence") == 0) {
         now += 10000;
         step((AgentEvent){.kind = AGENT_EVENT_TICK});
-    } else if (strcmp(ending->what, "stop") == 0) {
+    } else if (strncmp(ending->what, "stop", 4) == 0) {
+        if (joined)
+            step((AgentEvent){.kind = AGENT_EVENT_STOP, .text = "the user"});
         step((AgentEvent){.kind = AGENT_EVENT_STOP, .text = "the user"});
+    } else if (strcmp(ending->what, "broken") == 0) {
+        step((AgentEvent){.kind = AGENT_EVENT_FAILED, .text = "the device is lost"});
+        from_scheduler(WIRE_REJECT);
+        message.reject.code = REJECT_FENCED;
+        deliver();
+        ck_assert_str_eq(action_of(AGENT_ACTION_EXIT, 0)->text, "the device is lost");
     } else if (joined) {
         state(SCHED_OVER, 0, 0);
         message.sched_state.exit_code = strcmp(ending->what, "failed") == 0;
@@ -321,7 +400,9 @@ int main(void) {
     tcase_add_test(cases, says_which_batches_are_done);
     tcase_add_test(cases, a_state_that_does_not_follow_is_dropped);
     tcase_add_loop_test(cases, strangers_are_not_obeyed, 0, STRANGER_COUNT);
-    tcase_add_test(cases, flushes_once_and_says_so);
+    tcase_add_test(cases, flushes_when_it_is_asked);
+    tcase_add_test(cases, leaves_when_its_work_is_done);
+    tcase_add_test(cases, the_lease_is_of_what_was_acknowledged);
     tcase_add_loop_test(cases, ends_with_the_right_code, 0, sizeof endings / sizeof endings[0]);
     tcase_add_test(cases, a_failure_is_told_and_waits_for_the_end);
     tcase_add_test(cases, introduces_itself_when_asked);

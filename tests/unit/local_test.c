@@ -217,7 +217,8 @@ typedef struct Ranges {
     uint64_t done, checksum; /* a bit for each; the sum */
 } Ranges;
 
-static void note_range(void *context, uint64_t tag, uint64_t checksum) {
+static void note_range(void *context, uint64_t tag, int64_t units, uint64_t checksum) {
+    ck_assert_int_eq(units, 1);
     Ranges *ranges = context;
     ranges->done |= UINT64_C(1) << tag;
     ranges->checksum += checksum;

@@ -142,7 +142,7 @@ static void pod_state(uint64_t pod, PodPhase phase, uint64_t base, uint32_t done
     message.pod_state.progress = seqs[pod];
     message.pod_state.batch_base = base;
     message.pod_state.done = done;
-    message.pod_state.checksums_count = WIRE_BATCH_WINDOW;
+    message.pod_state.checksums_count = message.pod_state.counts_count = WIRE_BATCH_WINDOW;
     for (uint64_t i = 0; i < WIRE_BATCH_WINDOW; i++)
         message.pod_state.checksums[i] = 100 * pod + base + i;
 }
@@ -151,6 +151,27 @@ static const SchedState *state_for(uint64_t pod) {
     SchedAction send = {.kind = SCHED_ACTION_SEND, .connection = pod, .type = WIRE_SCHED_STATE};
     ck_assert(sched_compose(core, &send, &composed));
     return &composed.sched_state;
+}
+
+/* Batches from the scheduler's base on, a bit each, are stored as a whole. */
+static void pod_stored(uint64_t pod, uint32_t done) {
+    const SchedState *state = state_for(pod);
+    pod_state(pod, POD_READY, state->batch_base, done);
+    for (uint32_t i = 0; i < state->batches_count; i++)
+        message.pod_state.counts[i] = state->batches[i].count;
+    deliver(pod);
+}
+
+static void pod_stored_all(uint64_t pod) {
+    pod_stored(pod, (1u << state_for(pod)->batches_count) - 1);
+}
+
+/* What it was asked to bring to the disk is there. */
+static void pod_flushed(uint64_t pod) {
+    const SchedState *state = state_for(pod);
+    pod_state(pod, POD_READY, state->batch_base, 0);
+    message.pod_state.flushed = state->flush;
+    deliver(pod);
 }
 
 static const char *end_text(void) {
@@ -170,14 +191,9 @@ static int end_code(void) {
 
 /* Runs the job to its end on the pods that have joined: each says at once that all it holds is stored. */
 static void work(uint64_t pods) {
-    for (int round = 0; round < 100; round++)
-        for (uint64_t pod = 1; pod <= pods; pod++) {
-            const SchedState *state = state_for(pod);
-            if (state->phase == SCHED_FLUSH)
-                return;
-            pod_state(pod, POD_READY, state->batch_base, (1u << state->batches_count) - 1);
-            deliver(pod);
-        }
+    for (int round = 0; round < 100 && sched_units_done(core) < config.units; round++)
+        for (uint64_t pod = 1; pod <= pods; pod++)
+            pod_stored_all(pod);
 }
 
 START_TEST(begins_when_nobody_has_come_for_the_window) {
@@ -249,7 +265,7 @@ START_TEST(peers_are_named_until_they_are_known) {
     ck_assert_str_eq(peers->peers[2].endpoint, "tcp://10.0.0.2:11");
     ck_assert_str_eq(peers_for(3)->peers[1].endpoint, "tcp://10.0.0.1:12");
     pod_state(2, POD_READY, 0, 0);
-    message.pod_state.peers = 1;
+    message.header.plan_epoch = 1;
     deliver(2);
     wait_ms(config.heartbeat_ms + 100);
     wait_ms(100);
@@ -370,10 +386,7 @@ START_TEST(every_unit_is_dealt_once) {
                 }
             }
             known[pod] = state->batch_base + state->batches_count;
-            uint64_t base = state->batch_base;
-            uint32_t all = (1u << state->batches_count) - 1;
-            pod_state(pod, POD_READY, base, all);
-            deliver(pod);
+            pod_stored_all(pod);
         }
     ck_assert_uint_eq(count, config.units);
     ck_assert_uint_eq(sched_units_done(core), config.units);
@@ -397,11 +410,9 @@ START_TEST(publishes_after_every_flush_and_ends_well) {
     join_and_prove(2);
     work(2);
     ck_assert_uint_eq(sched_units_done(core), 10);
-    pod_state(1, POD_FLUSHED, state_for(1)->batch_base, 0);
-    deliver(1);
+    pod_flushed(1);
     ck_assert_ptr_null(action_of(SCHED_ACTION_PUBLISH, 0, 0));
-    pod_state(2, POD_FLUSHED, state_for(2)->batch_base, 0);
-    deliver(2);
+    pod_flushed(2);
     ck_assert_ptr_nonnull(action_of(SCHED_ACTION_PUBLISH, 0, 0));
     step((SchedEvent){.kind = SCHED_EVENT_PUBLISHED, .ok = true});
     ck_assert_int_eq(state_for(1)->phase, SCHED_OVER);
@@ -414,8 +425,7 @@ START_TEST(says_why_publishing_failed) {
     begin();
     join_and_prove(1);
     work(1);
-    pod_state(1, POD_FLUSHED, state_for(1)->batch_base, 0);
-    deliver(1);
+    pod_flushed(1);
     step((SchedEvent){.kind = SCHED_EVENT_PUBLISHED, .text = "disk full"});
     ck_assert_str_eq(end_text(), "disk full");
     ck_assert_int_eq(end_code(), 1);
@@ -529,7 +539,7 @@ START_TEST(a_silent_pod_is_dead) {
     begin();
     join_and_prove(1);
     wait_ms(11000);
-    ck_assert_str_eq(end_text(), "pod n1 has not been heard for 10 s");
+    ck_assert_str_eq(end_text(), "no pod is left; the last, pod n1, has not been heard for 10 s");
     hello(1);
     deliver(1);
     const SchedAction *send = action_of(SCHED_ACTION_SEND, 1, WIRE_REJECT);
@@ -549,7 +559,7 @@ START_TEST(a_pod_that_stands_still_has_failed) {
         if (!action_of(SCHED_ACTION_FINISH, 0, 0))
             deliver(1);
     }
-    ck_assert_str_eq(end_text(), "pod n1 holds work and has made no progress for 60 s");
+    ck_assert_str_eq(end_text(), "no pod is left; the last, pod n1, has made no progress for 60 s");
 }
 END_TEST
 
@@ -560,11 +570,22 @@ START_TEST(a_pod_that_fails_says_why) {
     pod_state(1, POD_FAILED, 0, 0);
     strcpy(message.pod_state.text, "cannot write \"/data/.c.npy.part\": No space left on device");
     deliver(1);
-    ck_assert_str_eq(end_text(), "pod n1: cannot write \"/data/.c.npy.part\": No space left on device");
+    ck_assert_str_eq(end_text(), "no pod is left; the last, pod n1, has failed: cannot write \"/data/.c.npy.part\": No space left on device");
 }
 END_TEST
 
-START_TEST(goodbye_with_work_fails_the_job_and_without_does_not) {
+START_TEST(a_pod_that_fails_before_the_job_begins_ends_it) {
+    config.nodes = 2;
+    begin();
+    join(1);
+    pod_state(1, POD_FAILED, 0, 0);
+    strcpy(message.pod_state.text, "there is no plan");
+    deliver(1);
+    ck_assert_str_eq(end_text(), "pod n1: there is no plan");
+}
+END_TEST
+
+START_TEST(goodbye_with_work_is_a_loss_and_without_is_not) {
     config.nodes = 2;
     config.units = 1;
     begin();
@@ -580,6 +601,7 @@ START_TEST(goodbye_with_work_fails_the_job_and_without_does_not) {
     message.bye.token = tokens[busy];
     strcpy(message.bye.text, "stopped by the user");
     deliver(busy);
+    ck_assert_uint_eq(sched_fenced(core), 1);
     ck_assert_ptr_nonnull(strstr(end_text(), "left with work unfinished: stopped by the user"));
 }
 END_TEST
@@ -590,8 +612,7 @@ START_TEST(stored_batches_are_told_with_their_checksums) {
     begin();
     join_and_prove(1);
     WireBatch second = state_for(1)->batches[1], first = state_for(1)->batches[0];
-    pod_state(1, POD_READY, 0, 2);
-    deliver(1);
+    pod_stored(1, 2);
     const SchedAction *stored = action_of(SCHED_ACTION_STORED, 0, 0);
     ck_assert_ptr_nonnull(stored);
     ck_assert_mem_eq(&stored->batch, &second, sizeof second);
@@ -599,12 +620,13 @@ START_TEST(stored_batches_are_told_with_their_checksums) {
     ck_assert(sched_unit_is_stored(core, second.first) && !sched_unit_is_stored(core, first.first));
     deliver(1);
     ck_assert_ptr_null(action_of(SCHED_ACTION_STORED, 0, 0));
-    pod_state(1, POD_READY, 0, 3);
-    deliver(1);
+    pod_stored(1, 3);
     stored = action_of(SCHED_ACTION_STORED, 0, 0);
     ck_assert_mem_eq(&stored->batch, &first, sizeof first);
     ck_assert_uint_eq(stored->checksum, 100);
+    uint64_t third = state_for(1)->batches[0].count;
     pod_state(1, POD_READY, 0, 7); /* counted from the base that it has: the first two are known */
+    message.pod_state.counts[2] = third;
     deliver(1);
     ck_assert_uint_eq(action_of(SCHED_ACTION_STORED, 0, 0)->checksum, 102);
 }
@@ -632,9 +654,7 @@ START_TEST(what_is_stored_at_the_start_is_not_dealt) {
     join_and_prove(2);
     for (int round = 0; round < 100; round++)
         for (uint64_t pod = 1; pod <= 2; pod++) {
-            const SchedState *state = state_for(pod);
-            pod_state(pod, POD_READY, state->batch_base, (1u << state->batches_count) - 1);
-            deliver(pod);
+            pod_stored_all(pod);
             for (size_t a = 0; a < actions.count; a++)
                 for (uint64_t i = 0; actions.items[a].kind == SCHED_ACTION_STORED && i < actions.items[a].batch.count; i++) {
                     bool *unit = &there[actions.items[a].batch.first + i * actions.items[a].batch.step];
@@ -645,7 +665,7 @@ START_TEST(what_is_stored_at_the_start_is_not_dealt) {
         }
     ck_assert_uint_eq(left, 0);
     ck_assert_uint_eq(sched_units_done(core), 100);
-    ck_assert_int_eq(state_for(1)->phase, SCHED_FLUSH);
+    ck_assert_uint_eq(state_for(1)->flush, 1);
 }
 END_TEST
 
@@ -660,6 +680,261 @@ START_TEST(a_job_that_is_stored_is_published) {
 }
 END_TEST
 
+/* Who has which unit, as far as the scheduler tells pods. */
+static uint64_t held_by(uint64_t pod, bool *units) {
+    uint64_t count = 0;
+    const SchedState *state = state_for(pod);
+    for (uint32_t b = 0; b < state->batches_count; b++)
+        for (uint64_t i = 0; i < state->batches[b].count; i++, count++)
+            units[state->batches[b].first + i * state->batches[b].step] = true;
+    return count;
+}
+
+static void be_silent(uint64_t silent, uint64_t pods) {
+    for (uint64_t ms = 0; ms <= config.dead_ms && !action_of(SCHED_ACTION_FINISH, 0, 0); ms += 500) {
+        wait_ms(500);
+        for (uint64_t pod = 1; pod <= pods; pod++)
+            if (pod != silent) {
+                pod_state(pod, POD_READY, state_for(pod)->batch_base, 0);
+                deliver(pod);
+            }
+    }
+}
+
+/* What a lost pod held, and what it stored since it last brought it to the disk, is done again; what is on the disk is not. */
+START_TEST(what_a_lost_pod_had_is_dealt_again) {
+    bool units[2000] = {false}, flushed[2000] = {false}, stored[2000] = {false}, again[2000] = {false};
+    config.nodes = 2;
+    config.units = 2000;
+    config.flush_ms = 1000;
+    begin();
+    join_and_prove(1);
+    join_and_prove(2);
+    uint64_t count = held_by(1, flushed);
+    pod_stored_all(1);
+    wait_ms(1100);
+    ck_assert_uint_eq(state_for(1)->flush, 1);
+    held_by(1, stored);
+    uint64_t more = state_for(1)->batches[0].count;
+    pod_stored(1, 1); /* too late for that flush */
+    pod_flushed(1);
+    held_by(1, units);
+    uint64_t before = sched_units_done(core);
+    ck_assert_uint_eq(before, count + more);
+    be_silent(1, 2);
+    ck_assert_uint_eq(sched_units_done(core), count);
+    ck_assert_uint_eq(sched_recovery(core)->lost, 1);
+    ck_assert_uint_eq(sched_recovery(core)->units_again, more);
+    ck_assert_uint_le(sched_recovery(core)->detect_ms, config.dead_ms + 500);
+    ck_assert_uint_eq(sched_fenced(core), 1);
+    for (int round = 0; round < 2000 && sched_units_done(core) < config.units; round++) {
+        held_by(2, again);
+        pod_stored_all(2);
+    }
+    ck_assert_uint_eq(sched_units_done(core), config.units);
+    for (int u = 0; u < 2000; u++)
+        ck_assert(again[u] == !flushed[u]);
+    ck_assert_ptr_null(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+    pod_flushed(2);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+}
+END_TEST
+
+/* At the very end, too: one has flushed, the other one dies before it has. */
+START_TEST(a_pod_may_be_lost_while_it_flushes) {
+    config.nodes = 2;
+    begin();
+    join_and_prove(1);
+    join_and_prove(2);
+    work(2);
+    ck_assert_uint_eq(sched_units_done(core), 10);
+    pod_flushed(1);
+    be_silent(2, 2);
+    ck_assert_uint_lt(sched_units_done(core), 10);
+    work(1);
+    ck_assert_uint_eq(sched_units_done(core), 10);
+    ck_assert_ptr_null(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+    pod_flushed(1);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+}
+END_TEST
+
+/* A node that starts anew takes over its lane at once; its earlier process is told that it is fenced. */
+START_TEST(a_node_that_starts_anew_replaces_itself) {
+    config.nodes = 2;
+    config.units = 100;
+    begin();
+    join_and_prove(1);
+    join_and_prove(2);
+    bool before[100] = {false}, after[100] = {false};
+    held_by(1, before);
+    hello(3);
+    message.hello.node[1] = '1';
+    seqs[3] = 0;
+    deliver(3);
+    const SchedAction *send = action_of(SCHED_ACTION_SEND, 3, WIRE_WELCOME);
+    ck_assert(send != NULL && sched_compose(core, send, &composed));
+    tokens[3] = composed.welcome.token;
+    ck_assert_uint_eq(sched_fenced(core), 0); /* that hello may be late, and its process no more */
+    proof(3);
+    deliver(3);
+    ck_assert_uint_eq(sched_fenced(core), 1);
+    pod_state(1, POD_READY, 0, 1);
+    deliver(1);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_SEND, 1, WIRE_WHO));
+    ck_assert_uint_eq(sched_units_done(core), 0);
+    hello(1);
+    deliver(1);
+    ck_assert_int_eq(action_of(SCHED_ACTION_SEND, 1, WIRE_REJECT)->reject_code, REJECT_FENCED);
+    held_by(3, after);
+    ck_assert(before[0] && after[0]);
+}
+END_TEST
+
+/* A pod that leaves ends what it has begun and hands back the rest, and is let go when all that it stored is on the disk. */
+START_TEST(a_pod_that_leaves_hands_back) {
+    config.nodes = 2;
+    config.units = 100;
+    begin();
+    join_and_prove(1);
+    join_and_prove(2);
+    const SchedState *state = state_for(1);
+    uint32_t batches = state->batches_count;
+    ck_assert_uint_gt(state->batches[0].count, 1);
+    pod_state(1, POD_LEAVING, 0, (1u << batches) - 1);
+    message.pod_state.counts[0] = 1; /* and of the others nothing */
+    deliver(1);
+    ck_assert_uint_eq(sched_units_done(core), 1);
+    ck_assert_uint_eq(state_for(1)->batches_count, 0);
+    ck_assert_uint_eq(state_for(1)->flush, 1);
+    ck_assert_int_eq(state_for(1)->phase, SCHED_RUN);
+    pod_state(1, POD_LEAVING, batches, 0);
+    message.pod_state.flushed = 1;
+    deliver(1);
+    ck_assert_int_eq(state_for(1)->phase, SCHED_OVER);
+    ck_assert_int_eq(state_for(1)->exit_code, 0);
+    from_pod(1, WIRE_BYE);
+    message.bye.token = tokens[1];
+    deliver(1);
+    ck_assert_uint_eq(sched_fenced(core), 0);
+    for (int round = 0; round < 100 && sched_units_done(core) < config.units; round++)
+        pod_stored_all(2);
+    ck_assert_uint_eq(sched_units_done(core), 100);
+    ck_assert_uint_eq(sched_pod_units(core, 0), 1);
+    ck_assert_uint_eq(sched_pod_units(core, 1), 99);
+}
+END_TEST
+
+/* When the last one leaves, the job waits for another. */
+START_TEST(all_may_leave_and_others_come) {
+    config.nodes = 1;
+    config.join_timeout_ms = 5000;
+    begin();
+    join_and_prove(1);
+    for (int late = 0; late < 2; late++) {
+        uint64_t pod = late == 0 ? 1 : 2;
+        uint64_t base = state_for(pod)->batch_base;
+        uint32_t batches = state_for(pod)->batches_count;
+        pod_state(pod, POD_LEAVING, base, (1u << batches) - 1);
+        deliver(pod);
+        ck_assert_int_eq(state_for(pod)->phase, SCHED_OVER);
+        from_pod(pod, WIRE_BYE);
+        message.bye.token = tokens[pod];
+        deliver(pod);
+        wait_ms(4000);
+        ck_assert_ptr_null(action_of(SCHED_ACTION_FINISH, 0, 0));
+        if (late == 0)
+            join_and_prove(2);
+    }
+    wait_ms(2000);
+    ck_assert_str_eq(end_text(), "all pods have left, and none came for 5 s");
+}
+END_TEST
+
+/* A unit that three pods die of ends the job, whoever else is there; what was merely near it does not. */
+START_TEST(a_unit_that_kills_is_named) {
+    enum { KILLER = 77 };
+    config.nodes = 1;
+    config.units = 1000;
+    config.max_pods = 8;
+    begin();
+    uint64_t pod = 1;
+    join_and_prove(pod);
+    for (int round = 0; round < 3000; round++) {
+        bool units[1000] = {false};
+        held_by(pod, units);
+        if (!units[KILLER]) {
+            pod_stored_all(pod);
+            continue;
+        }
+        if (pod == 3)
+            ck_assert_uint_eq(held_by(pod, units), 1);
+        join_and_prove(pod + 1);
+        from_pod(pod, WIRE_BYE); /* as good as a death, and quicker */
+        message.bye.token = tokens[pod];
+        strcpy(message.bye.text, "aaargh");
+        deliver(pod);
+        if (++pod == 4)
+            break;
+    }
+    ck_assert_str_eq(end_text(), "super-tile 77 has brought down 3 pods; the last, pod n3, left with work unfinished: aaargh");
+}
+END_TEST
+
+/* Tiles of a lost pod come from files: pods are told. */
+START_TEST(peers_learn_who_is_lost) {
+    config.nodes = 2;
+    config.fetched = choose_fetched;
+    config.context = &asked;
+    asked = 0;
+    begin();
+    join_at(1, "tcp://10.0.0.1:11", 100, CLASS_CPU);
+    join_at(2, "tcp://10.0.0.2:12", 100, CLASS_CPU);
+    ck_assert_str_eq(peers_for(1)->peers[1].endpoint, "tcp://10.0.0.2:12");
+    pod_state(1, POD_READY, 0, 0);
+    message.header.plan_epoch = 1;
+    deliver(1);
+    from_pod(2, WIRE_BYE);
+    message.bye.token = tokens[2];
+    deliver(2);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_SEND, 1, WIRE_PEERS));
+    ck_assert_str_eq(peers_for(1)->peers[1].endpoint, "");
+    ck_assert_uint_eq(composed.header.plan_epoch, 2);
+}
+END_TEST
+
+/* Other files at a late pod are no reason for a job that runs to end. */
+START_TEST(a_late_pod_with_other_files_is_refused) {
+    config.nodes = 1;
+    begin();
+    join_and_prove(1);
+    join(2);
+    proof(2);
+    message.proof.seen[0].hash++;
+    deliver(2);
+    const SchedAction *send = action_of(SCHED_ACTION_SEND, 2, WIRE_REJECT);
+    ck_assert_ptr_nonnull(send);
+    ck_assert_int_eq(send->reject_code, REJECT_FILES);
+    work(1);
+    ck_assert_uint_eq(sched_units_done(core), 10);
+}
+END_TEST
+
+/* A pod that is killed and started again and again does not use up the places. */
+START_TEST(places_are_used_again) {
+    config.nodes = 1;
+    begin();
+    join_and_prove(1);
+    for (int again = 0; again < 50; again++) {
+        hello(2);
+        message.hello.incarnation[5] = (uint8_t)(again + 1);
+        deliver(2);
+        ck_assert_ptr_nonnull(action_of(SCHED_ACTION_SEND, 2, WIRE_WELCOME));
+        be_silent(2, 1);
+    }
+}
+END_TEST
+
 typedef enum Stale { STALE_TOKEN, STALE_SEQ, STALE_JOB, STALE_EPOCH, STALE_COUNT } Stale;
 
 START_TEST(what_is_not_this_session_is_not_believed) {
@@ -667,6 +942,7 @@ START_TEST(what_is_not_this_session_is_not_believed) {
     begin();
     join_and_prove(1);
     pod_state(1, POD_READY, 0, 0xf);
+    message.pod_state.counts[0] = 1;
     if (_i == STALE_TOKEN)
         message.pod_state.token++;
     if (_i == STALE_SEQ)
@@ -686,6 +962,7 @@ START_TEST(a_repeated_state_counts_once) {
     join_and_prove(1);
     for (int i = 0; i < 5; i++) {
         pod_state(1, POD_READY, 0, 1);
+        message.pod_state.counts[0] = 1;
         deliver(1);
     }
     ck_assert_uint_eq(sched_units_done(core), 1);
@@ -741,7 +1018,17 @@ int main(void) {
     tcase_add_test(cases, a_silent_pod_is_dead);
     tcase_add_test(cases, a_pod_that_stands_still_has_failed);
     tcase_add_test(cases, a_pod_that_fails_says_why);
-    tcase_add_test(cases, goodbye_with_work_fails_the_job_and_without_does_not);
+    tcase_add_test(cases, a_pod_that_fails_before_the_job_begins_ends_it);
+    tcase_add_test(cases, goodbye_with_work_is_a_loss_and_without_is_not);
+    tcase_add_test(cases, what_a_lost_pod_had_is_dealt_again);
+    tcase_add_test(cases, a_pod_may_be_lost_while_it_flushes);
+    tcase_add_test(cases, a_node_that_starts_anew_replaces_itself);
+    tcase_add_test(cases, a_pod_that_leaves_hands_back);
+    tcase_add_test(cases, all_may_leave_and_others_come);
+    tcase_add_test(cases, a_unit_that_kills_is_named);
+    tcase_add_test(cases, peers_learn_who_is_lost);
+    tcase_add_test(cases, a_late_pod_with_other_files_is_refused);
+    tcase_add_test(cases, places_are_used_again);
     tcase_add_test(cases, stored_batches_are_told_with_their_checksums);
     tcase_add_loop_test(cases, what_is_stored_at_the_start_is_not_dealt, 0, 4);
     tcase_add_test(cases, a_job_that_is_stored_is_published);

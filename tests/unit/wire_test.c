@@ -74,6 +74,7 @@ static void fill(uint16_t type) {
     case WIRE_POD_STATE:
         draw_text(message.pod_state.text, sizeof message.pod_state.text);
         message.pod_state.checksums_count = (uint32_t)(draw() % (WIRE_BATCH_WINDOW + 1));
+        message.pod_state.counts_count = (uint32_t)(draw() % (WIRE_BATCH_WINDOW + 1));
         break;
     case WIRE_PEERS:
         message.peers.peers_count = (uint32_t)(draw() % (WIRE_MAX_PODS + 1));

@@ -1,0 +1,140 @@
+#!/bin/sh
+# Pods that die, sleep, start anew and leave in the middle of a job, which goes on and computes the same.
+#
+#   tests/integration/recovery.sh PHOBOSC ORACLE_ADD SAMPLES SLOW_IO CASE...
+set -eu
+
+phobosc=$1 oracle=$2 samples=$3 slow_io=$4
+shift 4
+
+. "$(dirname "$0")/cluster_tools.sh"
+
+# Reads slowly, so that the job goes on for a while.
+slow_pod() { # MILLISECONDS NAME ...
+    export LD_PRELOAD="$slow_io" SLOW_IO_MS="$1"
+    shift
+    pod "$@"
+    unset LD_PRELOAD SLOW_IO_MS
+}
+
+# A job of 300 tiles on three pods, in its midst.
+in_mid_job() { # OPTIONS of the scheduler
+    make_job 300
+    printf old >c.npy
+    sched --nodes=3 --deadline=2 "$@"
+    for p in p1 p2 p3; do
+        slow_pod 20 $p
+    done
+    wait_for sched.log "the job begins with 3 pods"
+    sleep 0.5
+}
+
+recovered() {
+    [ "$(sed -n 's/^recovered: \([0-9]*\) pods\{0,1\} lost.*/\1/p' sched.log)" = "$1" ] || fail "not $1 lost"
+    [ $(($(tiles_of p1) + $(tiles_of p2) + $(tiles_of p3) + ${2:-0})) = 300 ] || fail "the summary does not add up"
+}
+
+case_killed() {
+    in_mid_job
+    kill -9 "$(child "$p2")"
+    finished
+    says sched.log "pod p2 has not been heard for 2 s: it is given up, and what it had is dealt again"
+    recovered 1
+    # Noticed within 1.5 times the deadline, as far as the scheduler itself got to run.
+    noticed=$(sed -n 's/^recovered: .* noticed after \([0-9]*\).\([0-9]\) s.*/\1\2/p' sched.log)
+    [ "$noticed" -ge 18 ] && [ "$noticed" -le 30 ] || fail "noticed after $noticed tenths of a second"
+}
+
+# The second one while what the first one had is done again.
+case_killed_twice() {
+    in_mid_job
+    kill -9 "$(child "$p2")"
+    wait_for sched.log "pod p2 .* is given up"
+    kill -9 "$(child "$p3")"
+    finished
+    recovered 2
+}
+
+case_all_killed() {
+    in_mid_job
+    for p in $p1 $p2 $p3; do
+        kill -9 "$(child "$p")"
+    done
+    ends 1 "$sched" scheduler
+    says sched.log "error: no pod is left; the last, pod p[123], has not been heard for 2 s"
+    [ "$(cat c.npy)" = old ] || fail "the old output was touched"
+    nothing_left
+}
+
+# What sleeps past its deadline wakes up to find that it is given up, and writes no more, also when the job is over and its outputs are in place.
+case_stopped() {
+    in_mid_job
+    zombie=$(child "$p2")
+    kill -STOP "$zombie"
+    finished
+    says sched.log "pod p2 has not been heard for 2 s"
+    recovered 1
+    before=$(stat -c '%i %Y %s' c.npy)
+    kill -CONT "$zombie"
+    ends 75 "$p2" p2
+    [ "$(stat -c '%i %Y %s' c.npy)" = "$before" ] || fail "somebody wrote"
+    "$oracle" check job.json || fail "wrong bytes after all"
+}
+
+# A pod that was stopped and goes on while the job still runs is told that it is fenced.
+case_fenced() {
+    make_job 300
+    sched --nodes=2 --deadline=2
+    slow_pod 40 p1
+    slow_pod 40 p2
+    wait_for sched.log "the job begins with 2 pods"
+    zombie=$(child "$p2")
+    kill -STOP "$zombie"
+    wait_for sched.log "pod p2 has not been heard for 2 s"
+    kill -CONT "$zombie"
+    ends 75 "$p2" p2
+    finished
+}
+
+# A node that is started anew is not waited for: its earlier process is given up as soon as the new one is there, and its work is dealt again.
+case_restarted() {
+    in_mid_job
+    kill -9 "$(child "$p2")"
+    cp p2.log p2_before.log
+    pod p2
+    finished
+    says sched.log "pod p2 has started anew: it is given up, and what it had is dealt again"
+    grep -q "has not been heard" sched.log && fail "it was waited for"
+    ends 0 "$p2" p2
+}
+
+# SIGTERM: it ends what it has begun, hands back the rest and leaves; nothing is done twice.
+case_drained() {
+    in_mid_job
+    kill -TERM "$(child "$p2")"
+    ends 0 "$p2" p2
+    says p2.log "left the job, which goes on"
+    says sched.log "pod p2 left"
+    finished
+    grep -q "^recovered" sched.log && fail "something was lost"
+    [ "$(tiles_of p2)" -gt 0 ] || fail "p2 computed nothing"
+    [ $(($(tiles_of p1) + $(tiles_of p2) + $(tiles_of p3))) = 300 ] || fail "the summary does not add up"
+}
+
+# C = alpha A B + beta C, which reads what it writes.
+case_product() {
+    make_product
+    cp before.bin C.bin
+    sched --nodes=3 --deadline=2
+    for p in p1 p2 p3; do
+        slow_pod 3 $p
+    done
+    wait_for sched.log "the job begins with 3 pods"
+    sleep 0.3
+    kill -9 "$(child "$p3")"
+    finished
+}
+
+for case in "$@"; do
+    "case_$case"
+done
