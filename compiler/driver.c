@@ -286,7 +286,7 @@ static bool generate_gpu(Compilation *c, ClusterProgram *program, const DebugSou
     }
     if (!embeds)
         return true;
-    GpuTargets targets = {options->gpus.items, options->gpus.count, options->gpu_auto, options->cubin, debug};
+    GpuTargets targets = {options->gpus.items, options->gpus.count, options->gpu_auto, options->cubin, debug, options->jobs};
     return codegen_gpu(&c->context, program, &targets, options->optimise);
 }
 

@@ -45,6 +45,7 @@ typedef struct GpuTargets {
     bool automatic; /* and the oldest that each kernel runs on, and sm_90a for what has bulk copies there */
     bool cubin;     /* machine code beside the PTX */
     const DebugSource *debug; /* NULL: no line tables */
+    int jobs;                 /* threads at most */
 } GpuTargets;
 
 /* Fills in the images of the program's GPU variants, whose stages are optimised. False after an error in the diagnostics: a kernel that no variant of

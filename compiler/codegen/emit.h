@@ -157,6 +157,8 @@ void function_set_level(Emitter *e, LLVMValueRef function); /* compiles it for e
 /* Loops of it may have vectors of the widest registers. LLVM prefers 32 bytes, which is what memory likes best; what computes much gains by 64. */
 void function_use_widest(Emitter *e, LLVMValueRef function);
 
+LLVMValueRef find_function(Emitter *e, const char *name); /* for its address; where this module has none, it is another's, and hidden */
+
 /* ---- program.c ---- */
 
 /* The code of a variant. */

@@ -1,31 +1,33 @@
-/* LLVM modules: leaves and table go in, passes run, text or an object comes out. A leaf is emitted once a CPU level. For an object each level has a
- * module of its own, and so has the table; threads optimise and translate them, and the objects are merged, in one order whatever the threads. Text
+/* LLVM modules: leaves and table go in, text or an object comes out. A leaf is emitted once a CPU level. For an object each level of each kernel has
+ * a module of its own, and so has the table; threads optimise and translate them, and the objects are merged, in one order whatever the threads. Text
  * is one module. */
 #include "compiler/codegen/host/host.h"
 #include "compiler/codegen/passes.h"
 #include "compiler/codegen/simt/split.h"
+#include "compiler/codegen/units.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TRIPLE "x86_64-unknown-linux-gnu"
 
-_Noreturn static void internal_error(const ClusterProgram *program, const char *pass, const char *message) {
-    fprintf(stderr, "phobosc: internal error in %s of '%s': %s\n", pass, program->file, message);
+_Noreturn static void internal_error(const char *file, const char *pass, const char *message) {
+    fprintf(stderr, "phobosc: internal error in %s of '%s': %s\n", pass, file, message);
     abort();
 }
 
-static LLVMTargetMachineRef make_machine(const ClusterProgram *program, int optimise) {
+static void initialise_target(void) {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+}
+
+static LLVMTargetMachineRef make_machine(const ClusterProgram *program, int optimise) {
     LLVMTargetRef target;
     char *message = NULL;
     if (LLVMGetTargetFromTriple(TRIPLE, &target, &message))
-        internal_error(program, "target setup", message);
+        internal_error(program->file, "target setup", message);
     static const LLVMCodeGenOptLevel levels[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault, LLVMCodeGenLevelAggressive};
     return LLVMCreateTargetMachine(target, TRIPLE, "x86-64", "", levels[optimise], LLVMRelocPIC, LLVMCodeModelDefault);
 }
@@ -141,50 +143,45 @@ static void emit_variant(Emitter *e, const ClusterKernel *kernel, int number, Le
     }
 }
 
-/* All leaves for one level. */
-static void emit_level(Emitter *e, const ClusterProgram *program, LeafCode *const *code, const char *level, bool is_alone) {
+/* The leaves of a kernel for one level. */
+static void emit_level(Emitter *e, const ClusterKernel *kernel, LeafCode *code, const char *level, bool is_alone) {
     e->level = find_level(e->context, level);
-    for (int k = 0; k < program->kernels.count; k++)
-        for (int v = 0; v < program->kernels.items[k]->variants.count; v++)
-            emit_variant(e, program->kernels.items[k], v, &code[k][v], is_alone);
+    for (int v = 0; v < kernel->variants.count; v++)
+        emit_variant(e, kernel, v, &code[v], is_alone);
 }
 
 const char *simulator_name(Context *context, const ClusterKernel *kernel, int variant, int stage) {
     return arena_printf(context->arena, "%s.%d.stage%d.simt", kernel->kernel->signature.name, variant, stage);
 }
 
-/* What the simulator runs, for one level. Whichever was laid out for, all hooks are there. */
-static void emit_simulator(Emitter *e, const ClusterProgram *program, const char *level) {
+/* What the simulator runs of a variant. Whichever was laid out for, all hooks are there. */
+static void emit_simulator(Emitter *e, const ClusterKernel *kernel, int variant, const char *level, bool is_alone) {
     e->level = find_level(e->context, level);
-    for (int k = 0; k < program->kernels.count; k++) {
-        const ClusterKernel *kernel = program->kernels.items[k];
-        for (int v = 0; v < kernel->gpu_variants.count; v++)
-            for (int s = 0; kernel->gpu_variants.items[v].threads && s < kernel->stages.count; s++)
-                simt_code(e, &simt_simulator_bulk, kernel->gpu_variants.items[v].threads[s], simulator_name(e->context, kernel, v, s));
+    for (int s = 0; s < kernel->stages.count; s++) {
+        const IrKernel *threads = kernel->gpu_variants.items[variant].threads[s];
+        hide(simt_code(e, &simt_simulator_bulk, threads, simulator_name(e->context, kernel, variant, s)).run, is_alone);
     }
 }
 
-/* The functions of a variant, as the table's module knows them. */
+LLVMValueRef find_function(Emitter *e, const char *name) {
+    LLVMValueRef function = LLVMGetNamedFunction(e->module, name);
+    if (!function) {
+        function = LLVMAddFunction(e->module, name, LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), NULL, 0, false));
+        hide(function, false);
+    }
+    return function;
+}
+
 static void find_functions(Emitter *e, const ClusterKernel *kernel, int variant, const CodegenOptions *options, LeafCode *code) {
-    LLVMTypeRef parameters[4] = {e->ptr, e->i64, e->i64, e->ptr};
-    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), parameters, 4, false);
     for (int i = 0; i < options->level_count; i++)
-        for (int stage = 0; stage < kernel->stages.count; stage++) {
-            const char *name = leaf_name(e->context, kernel, variant, stage, options->levels[i]);
-            LLVMValueRef function = LLVMGetNamedFunction(e->module, name);
-            if (!function) {
-                function = LLVMAddFunction(e->module, name, type);
-                hide(function, false);
-            }
-            code->functions[i * kernel->stages.count + stage] = function;
-        }
+        for (int stage = 0; stage < kernel->stages.count; stage++)
+            code->functions[i * kernel->stages.count + stage] = find_function(e, leaf_name(e->context, kernel, variant, stage, options->levels[i]));
 }
 
 static void emit_table(Emitter *e, const ClusterProgram *program, const CodegenOptions *options, LeafCode *const *code) {
     for (int k = 0; k < program->kernels.count; k++)
         for (int v = 0; v < program->kernels.items[k]->variants.count; v++)
             find_functions(e, program->kernels.items[k], v, options, &code[k][v]);
-    emit_simulator(e, program, options->levels[0]);
     emit_program_table(e, program, options, code);
 }
 
@@ -218,26 +215,11 @@ static LeafCode **plan_program(Context *context, const ClusterProgram *program, 
 
 /* ---- modules to files ---- */
 
-typedef struct Unit {
-    Emitter emitter;
-    LLVMTargetMachineRef machine;
-    Buffer output;
-} Unit;
-
-typedef struct Work {
-    const ClusterProgram *program;
-    int optimise;
-    CodegenOutput output;
-    Unit *units;
-    int count;
-    atomic_int next;
-} Work;
-
-static void translate(const Work *work, Unit *unit) {
-    const char *broken = module_optimise(unit->emitter.module, unit->machine, work->optimise);
+static void translate(Unit *unit) {
+    const char *broken = module_optimise(unit->emitter.module, unit->machine, unit->optimise);
     if (broken)
-        internal_error(work->program, "LLVM passes", broken);
-    if (work->output == CODEGEN_LLVM) {
+        internal_error(unit->file, "LLVM passes", broken);
+    if (unit->form == CODEGEN_LLVM) {
         char *text = LLVMPrintModuleToString(unit->emitter.module);
         buffer_puts(&unit->output, text);
         LLVMDisposeMessage(text);
@@ -245,60 +227,89 @@ static void translate(const Work *work, Unit *unit) {
     }
     char *message = NULL;
     LLVMMemoryBufferRef memory;
-    LLVMCodeGenFileType type = work->output == CODEGEN_ASM ? LLVMAssemblyFile : LLVMObjectFile;
+    LLVMCodeGenFileType type = unit->form == CODEGEN_ASM ? LLVMAssemblyFile : LLVMObjectFile;
     if (LLVMTargetMachineEmitToMemoryBuffer(unit->machine, unit->emitter.module, type, &message, &memory))
-        internal_error(work->program, "LLVM code generation", message);
+        internal_error(unit->file, "LLVM code generation", message);
     buffer_append(&unit->output, LLVMGetBufferStart(memory), LLVMGetBufferSize(memory));
     LLVMDisposeMemoryBuffer(memory);
 }
 
-static void *translate_next(void *argument) {
-    Work *work = argument;
-    int next;
-    while ((next = atomic_fetch_add(&work->next, 1)) < work->count)
-        translate(work, &work->units[next]);
-    return NULL;
+typedef struct Build {
+    Context *context;
+    const ClusterProgram *program;
+    const CodegenOptions *options;
+    LeafCode **code;
+    Units *units;
+    VEC(const Buffer *) objects;
+} Build;
+
+static Unit *unit_begin(Build *b, CodegenOutput form) {
+    Unit *unit = NEW(b->context->arena, Unit);
+    unit->machine = make_machine(b->program, b->options->optimise);
+    unit->file = b->program->file;
+    unit->optimise = b->options->optimise;
+    unit->form = form;
+    emitter_init(&unit->emitter, b->context, unit->machine, TRIPLE, b->program->file, b->options->debug);
+    return unit;
 }
 
-/* In this thread and so many more; where one cannot be had, those that are there do its work. */
-static void translate_all(Context *context, Work *work, int jobs) {
-    int others = (jobs < work->count ? jobs : work->count) - 1, started = 0;
-    pthread_t *threads = NEW_ARRAY(context->arena, pthread_t, others + 1);
-    while (started < others && pthread_create(&threads[started], NULL, translate_next, work) == 0)
-        started++;
-    translate_next(work);
-    for (int i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+static void unit_end(Build *b, Unit *unit) {
+    vec_push(b->context->arena, &b->objects, &unit->output);
+    units_add(b->units, unit);
+}
+
+/* A unit for each level of each kernel, one for each of the simulator's variants, one for the table. */
+static void emit_units(Build *b) {
+    const CodegenOptions *options = b->options;
+    for (int k = 0; k < b->program->kernels.count; k++) {
+        for (int i = 0; i < options->level_count; i++) {
+            Unit *unit = unit_begin(b, CODEGEN_OBJECT);
+            emit_level(&unit->emitter, b->program->kernels.items[k], b->code[k], options->levels[i], false);
+            unit_end(b, unit);
+        }
+        for (int v = 0; v < b->program->kernels.items[k]->gpu_variants.count; v++) {
+            if (!b->program->kernels.items[k]->gpu_variants.items[v].threads)
+                continue;
+            Unit *unit = unit_begin(b, CODEGEN_OBJECT);
+            emit_simulator(&unit->emitter, b->program->kernels.items[k], v, options->levels[0], false);
+            unit_end(b, unit);
+        }
+    }
+    Unit *table = unit_begin(b, CODEGEN_OBJECT);
+    emit_table(&table->emitter, b->program, options, b->code);
+    unit_end(b, table);
+}
+
+/* All of them in one module, for text. */
+static void emit_whole(Build *b, CodegenOutput form) {
+    const CodegenOptions *options = b->options;
+    Unit *unit = unit_begin(b, form);
+    for (int i = 0; i < options->level_count; i++)
+        for (int k = 0; k < b->program->kernels.count; k++)
+            emit_level(&unit->emitter, b->program->kernels.items[k], b->code[k], options->levels[i], true);
+    for (int k = 0; k < b->program->kernels.count; k++)
+        for (int v = 0; v < b->program->kernels.items[k]->gpu_variants.count; v++)
+            if (b->program->kernels.items[k]->gpu_variants.items[v].threads)
+                emit_simulator(&unit->emitter, b->program->kernels.items[k], v, options->levels[0], true);
+    emit_table(&unit->emitter, b->program, options, b->code);
+    unit_end(b, unit);
 }
 
 void codegen_program(Context *context, const ClusterProgram *program, const CodegenOptions *options, CodegenOutput output, Buffer *buffer) {
-    LeafCode **code = plan_program(context, program, options->level_count);
-    if (!code)
+    Build build = {.context = context, .program = program, .options = options, .code = plan_program(context, program, options->level_count)};
+    if (!build.code)
         return;
-    bool is_alone = output != CODEGEN_OBJECT;
-    Work work = {.program = program, .optimise = options->optimise, .output = output, .count = is_alone ? 1 : options->level_count + 1};
-    work.units = NEW_ARRAY(context->arena, Unit, work.count);
-    for (int i = 0; i < work.count; i++) {
-        work.units[i].machine = make_machine(program, options->optimise);
-        emitter_init(&work.units[i].emitter, context, work.units[i].machine, TRIPLE, program->file, options->debug);
-    }
-    for (int i = 0; i < options->level_count; i++)
-        emit_level(&work.units[is_alone ? 0 : i].emitter, program, code, options->levels[i], is_alone);
-    emit_table(&work.units[work.count - 1].emitter, program, options, code);
-    for (int i = 0; i < work.count; i++)
-        debug_end(&work.units[i].emitter);
-    translate_all(context, &work, options->jobs);
-
-    const Buffer **objects = NEW_ARRAY(context->arena, const Buffer *, work.count);
-    for (int i = 0; i < work.count; i++)
-        objects[i] = &work.units[i].output;
-    if (is_alone)
-        buffer_append(buffer, objects[0]->data, objects[0]->length);
+    initialise_target();
+    build.units = units_begin(context->arena, options->jobs, translate);
+    if (output == CODEGEN_OBJECT)
+        emit_units(&build);
     else
-        merge_objects(context->arena, objects, work.count, buffer);
-    for (int i = 0; i < work.count; i++) {
-        emitter_fini(&work.units[i].emitter);
-        LLVMDisposeTargetMachine(work.units[i].machine);
-        buffer_free(&work.units[i].output);
-    }
+        emit_whole(&build, output);
+    units_end(build.units);
+    if (output == CODEGEN_OBJECT)
+        merge_objects(context->arena, build.objects.items, build.objects.count, buffer);
+    else
+        buffer_append(buffer, build.objects.items[0]->data, build.objects.items[0]->length);
+    for (int i = 0; i < build.objects.count; i++)
+        buffer_free((Buffer *)(uintptr_t)build.objects.items[i]);
 }

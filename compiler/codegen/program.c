@@ -298,7 +298,7 @@ static LLVMValueRef simulator_stages(Emitter *e, const ClusterKernel *kernel, in
     Values stages = {0};
     for (int s = 0; variant->threads && s < kernel->stages.count; s++) {
         const char *name = simulator_name(e->context, kernel, number, s);
-        LLVMValueRef run = LLVMGetNamedFunction(e->module, name);
+        LLVMValueRef run = find_function(e, name);
         const IrKernel *threads = variant->threads[s];
         IrOps arrays = ir_shared_arrays(e->context, threads);
         GpuStage stage = {.entry = threads->signature.name, .threads = threads->threads, .shared = threads->shared_bytes};

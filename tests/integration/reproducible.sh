@@ -1,6 +1,6 @@
 #!/bin/sh
-# Two compilations of one source are the same bytes, by one thread or several, and so is the executable made from its --emit=ir. Code for
-# GPUs is in the first of them.
+# Two compilations of one source are the same bytes, by one thread or several and whatever SOURCE_DATE_EPOCH says, and so is the executable made
+# from its --emit=ir. Code for GPUs is in the first of them.
 #
 #   reproducible.sh PHOBOSC FOLDER...
 set -eu
@@ -17,7 +17,7 @@ while read -r file; do
     cp "$file" "$work"
     cd "$work"
     "$phobosc" --gpu=$gpu "$name.phb" -j 1 -o first
-    "$phobosc" --gpu=$gpu "$name.phb" -j 3 -o second
+    SOURCE_DATE_EPOCH=86400 "$phobosc" --gpu=$gpu "$name.phb" -j 3 -o second
     cmp first second
     "$phobosc" --emit=ir "$name.phb" -o "$name.ir"
     "$phobosc" --gpu=$gpu "$name.ir" -o from_ir

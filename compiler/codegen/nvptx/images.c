@@ -21,35 +21,77 @@ static const char *values_text(Context *context, const Signature *signature, con
     return text;
 }
 
-/* NULL with the reason where the target cannot run it. */
-static GpuImage *make_image(Context *context, const ClusterKernel *kernel, int number, const NvptxTarget *target, bool only_bulk,
-    const GpuTargets *targets, int optimise, const char *file, const char **why) {
-    const GpuVariant *variant = &kernel->gpu_variants.items[number];
-    GpuImage *image = NEW(context->arena, GpuImage);
-    *image = (GpuImage){.target = target->name, .arch = target->arch, .specific = target->specific};
-    image->stages = NEW_ARRAY(context->arena, GpuStage, kernel->stages.count);
+/* An image whose text is under construction. */
+typedef struct Pending {
+    GpuVariant *variant;
+    int image; /* among the variant's; its machine code comes next, where it is asked for */
+    Unit *unit;
+    Span span;
+} Pending;
+
+typedef struct Images {
+    Context *context;
+    const GpuTargets *targets;
+    int optimise;
+    const char *file;
+    Units *units;
+    VEC(Pending) pending;
+} Images;
+
+static void put_image(Images *images, GpuVariant *variant, const GpuImage *image, Unit *unit, Span span) {
+    Arena *arena = images->context->arena;
+    vec_push(arena, &images->pending, ((Pending){variant, variant->images.count, unit, span}));
+    vec_push(arena, &variant->images, *image);
+    if (images->targets->cubin)
+        vec_push(arena, &variant->images, *image);
+    units_add(images->units, unit);
+}
+
+/* False, with the reason, where the target cannot run it. */
+static bool make_image(Images *images, ClusterKernel *kernel, int number, const NvptxTarget *target, bool only_bulk, const char **why) {
+    Context *context = images->context;
+    const Signature *signature = &kernel->kernel->signature;
+    GpuVariant *variant = &kernel->gpu_variants.items[number];
+    GpuImage image = {.target = target->name, .arch = target->arch, .specific = target->specific};
+    image.stages = NEW_ARRAY(context->arena, GpuStage, kernel->stages.count);
     NvptxStage *stages = NEW_ARRAY(context->arena, NvptxStage, kernel->stages.count);
     bool has_maps = false;
-    if (kernel->kernel->signature.cluster_dims[0] && target->arch < 90) {
+    if (signature->cluster_dims[0] && target->arch < 90) {
         *why = "thread-block clusters need sm_90";
-        return NULL;
+        return false;
     }
     for (int s = 0; s < kernel->stages.count; s++) {
         IrKernel *leaf = simt_lay_out(context, variant->stages[s], variant->values, &target->simt, why);
         if (!leaf)
-            return NULL;
-        layout_remarks(context, leaf, target->name, values_text(context, &kernel->kernel->signature, variant->values));
+            return false;
+        layout_remarks(context, leaf, target->name, values_text(context, signature, variant->values));
         const char *entry = entry_name(context, kernel, number, s);
-        image->stages[s] = (GpuStage){.entry = entry, .threads = leaf->threads, .shared = leaf->shared_bytes};
-        image->stages[s].maps = simt_maps(context, leaf, &image->stages[s].map_count);
-        has_maps |= image->stages[s].map_count > 0;
+        image.stages[s] = (GpuStage){.entry = entry, .threads = leaf->threads, .shared = leaf->shared_bytes};
+        image.stages[s].maps = simt_maps(context, leaf, &image.stages[s].map_count);
+        has_maps |= image.stages[s].map_count > 0;
         stages[s] = (NvptxStage){leaf, entry};
     }
     if (only_bulk && !has_maps)
-        return NULL;
-    image->text = nvptx_compile(context, target, stages, kernel->stages.count, kernel->kernel->signature.fastmath, optimise, file, targets->debug);
-    image->size = (int64_t)strlen(image->text) + 1;
-    return image;
+        return false;
+    Unit *unit =
+        nvptx_emit(context, target, stages, kernel->stages.count, signature->fastmath, images->optimise, images->file, images->targets->debug);
+    put_image(images, variant, &image, unit, signature->span);
+    return true;
+}
+
+/* Every unit is translated: texts go to their images, and those to machine code. False after an error in the diagnostics. */
+static bool finish_images(Images *images) {
+    bool fine = true;
+    for (int i = 0; i < images->pending.count; i++) {
+        const Pending *pending = &images->pending.items[i];
+        GpuImage *image = &pending->variant->images.items[pending->image];
+        Buffer *text = &pending->unit->output;
+        image->text = arena_strndup(images->context->arena, text->data, text->length);
+        image->size = (int64_t)text->length + 1;
+        buffer_free(text);
+        fine = fine && (!images->targets->cubin || nvptx_assemble(images->context, image, pending->span, image + 1));
+    }
+    return fine;
 }
 
 /* Nobody has asked for an automatic target. */
@@ -67,24 +109,12 @@ static bool refuse(Context *context, const ClusterKernel *kernel, const NvptxTar
 /* Why an image is made: a target that was asked for, the one that every later card compiles from, or one that is there for bulk copies alone. */
 typedef enum Reason { ASKED_FOR, AUTOMATIC, FOR_BULK } Reason;
 
-static bool make_target(Context *context, ClusterKernel *kernel, const NvptxTarget *target, Reason reason, const GpuTargets *targets, int optimise,
-    const char *file) {
+static bool make_target(Images *images, ClusterKernel *kernel, const NvptxTarget *target, Reason reason) {
     const char *why = "none is legal";
     bool some = false;
-    for (int v = 0; v < kernel->gpu_variants.count; v++) {
-        GpuVariant *variant = &kernel->gpu_variants.items[v];
-        GpuImage *image = make_image(context, kernel, v, target, reason == FOR_BULK, targets, optimise, file, &why), code;
-        some |= image != NULL;
-        if (!image)
-            continue;
-        vec_push(context->arena, &variant->images, *image);
-        if (!targets->cubin)
-            continue;
-        if (!nvptx_assemble(context, image, kernel->kernel->signature.span, &code))
-            return false;
-        vec_push(context->arena, &variant->images, code);
-    }
-    return some || reason == FOR_BULK || refuse(context, kernel, target, reason == AUTOMATIC, why);
+    for (int v = 0; v < kernel->gpu_variants.count; v++)
+        some |= make_image(images, kernel, v, target, reason == FOR_BULK, &why);
+    return some || reason == FOR_BULK || refuse(images->context, kernel, target, reason == AUTOMATIC, why);
 }
 
 bool codegen_gpu_has_bulk(const char *target) {
@@ -100,18 +130,22 @@ static bool is_asked_for(const GpuTargets *targets, const char *name) {
 
 bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *targets, int optimise) {
     bool fine = true;
+    nvptx_initialise();
+    Images images = {.context = context, .targets = targets, .optimise = optimise, .file = program->file};
+    images.units = units_begin(context->arena, targets->jobs, nvptx_translate);
     for (int k = 0; k < program->kernels.count; k++) {
         ClusterKernel *kernel = program->kernels.items[k];
         for (int t = 0; t < targets->count; t++)
-            fine &= make_target(context, kernel, nvptx_find(targets->items[t]), ASKED_FOR, targets, optimise, program->file);
+            fine &= make_target(&images, kernel, nvptx_find(targets->items[t]), ASKED_FOR);
         const NvptxTarget *oldest = nvptx_find(kernel->kernel->signature.cluster_dims[0] ? "sm_90" : "sm_80");
         const NvptxTarget *bulk = nvptx_find("sm_90a");
         if (targets->automatic && !is_asked_for(targets, oldest->name))
-            fine &= make_target(context, kernel, oldest, AUTOMATIC, targets, optimise, program->file);
+            fine &= make_target(&images, kernel, oldest, AUTOMATIC);
         if (targets->automatic && !is_asked_for(targets, bulk->name))
-            fine &= make_target(context, kernel, bulk, FOR_BULK, targets, optimise, program->file);
+            fine &= make_target(&images, kernel, bulk, FOR_BULK);
     }
-    return fine;
+    units_end(images.units);
+    return finish_images(&images) && fine;
 }
 
 /* ---- --emit=ptx ---- */

@@ -3,6 +3,7 @@
 #define PHOBOS_CODEGEN_NVPTX_H
 
 #include "compiler/codegen/simt/simt.h"
+#include "compiler/codegen/units.h"
 
 enum { SPACE_OF_TENSORS = 1, SPACE_OF_SHARED = 3 }; /* LLVM's address spaces */
 
@@ -26,9 +27,11 @@ typedef struct NvptxStage {
     const char *entry;
 } NvptxStage;
 
-/* The PTX of some stages for one target, ending in a NUL, in the arena. */
-const char *nvptx_compile(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise,
-    const char *file, const DebugSource *debug);
+void nvptx_initialise(void); /* once, before what follows */
+/* The module of some stages for one target, and what makes PTX of it: a UnitTranslate. */
+Unit *nvptx_emit(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise, const char *file,
+    const DebugSource *debug);
+void nvptx_translate(Unit *unit);
 
 /* ---- assemble.c ---- */
 

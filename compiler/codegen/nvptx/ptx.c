@@ -18,10 +18,6 @@ _Noreturn static void internal_error(const char *file, const char *pass, const c
 
 /* Extensions of sm_NN that LLVM names a processor of its own: "sm_90a". */
 static LLVMTargetMachineRef make_machine(const NvptxTarget *target, int optimise, const char *file) {
-    LLVMInitializeNVPTXTargetInfo();
-    LLVMInitializeNVPTXTarget();
-    LLVMInitializeNVPTXTargetMC();
-    LLVMInitializeNVPTXAsmPrinter();
     LLVMTargetRef llvm_target;
     char *message = NULL;
     if (LLVMGetTargetFromTriple(TRIPLE, &llvm_target, &message))
@@ -53,14 +49,25 @@ static void check_text(const char *text, const char *file) {
         internal_error(file, "LLVM code generation", "an intrinsic that NVPTX does not have");
 }
 
-const char *nvptx_compile(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise,
-    const char *file, const DebugSource *debug) {
-    LLVMTargetMachineRef machine = make_machine(target, optimise, file);
-    Emitter e;
+void nvptx_initialise(void) {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+}
+
+Unit *nvptx_emit(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise, const char *file,
+    const DebugSource *debug) {
+    Unit *unit = NEW(context->arena, Unit);
+    unit->machine = make_machine(target, optimise, file);
+    unit->file = file;
+    unit->optimise = optimise;
+    Emitter *e = &unit->emitter;
     DebugSource lines = debug ? *debug : (DebugSource){0};
     lines.only_lines = true; /* full tables would turn optimisation off in drivers */
-    emitter_init(&e, context, machine, TRIPLE, file, debug ? &lines : NULL);
-    const CpuLevel arithmetic = {.name = target->name,
+    emitter_init(e, context, unit->machine, TRIPLE, file, debug ? &lines : NULL);
+    CpuLevel *arithmetic = NEW(context->arena, CpuLevel);
+    *arithmetic = (CpuLevel){.name = target->name,
         .has_f16c = true,
         .has_bf16 = true,
         .pack_f16 = "llvm.nvvm.ff2f16x2.rn",
@@ -70,20 +77,20 @@ const char *nvptx_compile(Context *context, const NvptxTarget *target, const Nvp
         .has_extremes = true,
         .exp2 = "llvm.nvvm.ex2.approx.ftz.f",
         .log2 = "llvm.nvvm.lg2.approx.ftz.f"};
-    e.level = &arithmetic;
-    e.fastmath = fastmath;
+    e->level = arithmetic;
+    e->fastmath = fastmath;
     for (int i = 0; i < count; i++)
-        simt_leaf(&e, &target->simt, stages[i].kernel, stages[i].entry);
-    debug_end(&e);
-    optimise_module(&e, machine, optimise, file);
+        simt_leaf(e, &target->simt, stages[i].kernel, stages[i].entry);
+    return unit;
+}
+
+void nvptx_translate(Unit *unit) {
+    optimise_module(&unit->emitter, unit->machine, unit->optimise, unit->file);
     char *message = NULL;
     LLVMMemoryBufferRef memory;
-    if (LLVMTargetMachineEmitToMemoryBuffer(machine, e.module, LLVMAssemblyFile, &message, &memory))
-        internal_error(file, "LLVM code generation", message);
-    const char *text = arena_strndup(context->arena, LLVMGetBufferStart(memory), LLVMGetBufferSize(memory));
+    if (LLVMTargetMachineEmitToMemoryBuffer(unit->machine, unit->emitter.module, LLVMAssemblyFile, &message, &memory))
+        internal_error(unit->file, "LLVM code generation", message);
+    buffer_append(&unit->output, LLVMGetBufferStart(memory), LLVMGetBufferSize(memory));
     LLVMDisposeMemoryBuffer(memory);
-    emitter_fini(&e);
-    LLVMDisposeTargetMachine(machine);
-    check_text(text, file);
-    return text;
+    check_text(unit->output.data, unit->file);
 }
