@@ -18,6 +18,7 @@ install(FILES runtime/completion/phobosc.bash DESTINATION share/bash-completion/
 install(FILES runtime/completion/_phobosc DESTINATION share/zsh/vendor-completions)
 install(FILES runtime/completion/phobosc.fish DESTINATION share/fish/vendor_completions.d)
 install(FILES runtime/python/phobos.py DESTINATION share/phobos/python)
+install(FILES editors/phobos.tmLanguage.json DESTINATION share/phobos/editors)
 install(FILES README.md docs/language.md docs/design.md docs/performance.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(CPACK_GENERATOR DEB)

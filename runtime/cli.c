@@ -284,8 +284,8 @@ int phb_main(const PhbProgram *program, int argc, char **argv) {
         (line.values[OPTION_INFO].number == 1 ? info_print_json : info_print_text)(program, stdout);
         return finish_output(EXIT_DONE);
     }
-    if (line.values[OPTION_JOB_TEMPLATE].given) {
-        job_print_template(program, stdout);
+    if (line.values[OPTION_JOB_TEMPLATE].given || line.values[OPTION_SCHEMA].given) {
+        (line.values[OPTION_SCHEMA].given ? job_print_schema : job_print_template)(program, stdout);
         return finish_output(EXIT_DONE);
     }
     if (line.values[OPTION_ROLE].given && line.values[OPTION_ROLE].number != ROLE_SCHED) {

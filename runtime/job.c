@@ -112,6 +112,10 @@ static void check_sections(JobReader *reader) {
     enum { COUNT = sizeof names / sizeof *names, STEPS = COUNT - 2 };
     bool steps = json_member(reader->root, "steps") != NULL;
     for (const JsonNode *member = reader->root->first; member != NULL; member = member->next) {
+        if (strcmp(member->key, "$schema") == 0) {
+            expect_kind(reader, member, "$schema", JSON_NODE_STRING);
+            continue;
+        }
         int which = 0;
         while (which < COUNT && strcmp(names[which], member->key) != 0)
             which++;

@@ -255,6 +255,7 @@ void job_free(Job *job); /* closes the tensors, discarding what was not publishe
 bool job_dim_is_free(const Job *job, int dim); /* a @cluster value that the job leaves open */
 void job_print_template(const PhbProgram *program, FILE *out); /* --job-template */
 void info_print_text(const PhbProgram *program, FILE *out);    /* --info */
+void job_print_schema(const PhbProgram *program, FILE *out);   /* --schema */
 void info_print_json(const PhbProgram *program, FILE *out);    /* --info=json */
 
 /* ---- outputs.c: the written tensors of a job, together ---- */
