@@ -416,6 +416,28 @@ static bool write_outputs(Compilation *c) {
     return output_commit(arena, &depfile, &error) || fail(error);
 }
 
+/* Would one replace the other? What is no regular file, such as /dev/null, takes both. */
+static bool same_place(Arena *arena, const char *a, const char *b) {
+    struct stat first, second;
+    if (strcmp(base_name(a), base_name(b)) != 0 || (stat(a, &first) == 0 && !S_ISREG(first.st_mode)))
+        return false;
+    const char *folders[2] = {arena_printf(arena, "%.*s.", (int)(base_name(a) - a), a), arena_printf(arena, "%.*s.", (int)(base_name(b) - b), b)};
+    return stat(folders[0], &first) == 0 && stat(folders[1], &second) == 0 && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+static bool outputs_differ(const Compilation *c, int *status) {
+    static const char *const names[] = {"the output", "the header", "the depfile"};
+    const Options *options = c->options;
+    Arena *arena = c->context.arena;
+    const char *paths[] = {c->output, options->emit == EMIT_LIB ? library_header_path(arena, c->output) : NULL,
+        options->depfile ? depfile_name(arena, options, c->output ? c->output : base_name(options->input)) : NULL};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < i; k++)
+            if (paths[i] && paths[k] && same_place(arena, paths[i], paths[k]))
+                return usage_fault(status, arena_printf(arena, "'%s' is named for %s and for %s", paths[i], names[k], names[i]));
+    return true;
+}
+
 static bool inputs_fit_options(Compilation *c, int *status) {
     const Options *options = c->options;
     if (c->output && same_file(options->input, c->output))
@@ -467,7 +489,7 @@ int driver_run(Arena *arena, Interner *interner, const Options *options) {
     }
     c.from_ir = starts_ir(&c.source);
     int status = STATUS_WRONG;
-    if (!inputs_fit_options(&c, &status))
+    if (!inputs_fit_options(&c, &status) || !outputs_differ(&c, &status))
         return status;
     c.context = (Context){arena, interner, dim_pool_new(arena), type_pool_new(arena), NULL, &c.source};
     c.context.diag = new_diag(&c, &c.source);

@@ -116,7 +116,11 @@ static bool unknown_value(const char *option, const char *value, const char *con
     const char *nearest = nearest_name(value, names, count);
     if (nearest)
         return usage_error("unknown value '%s' for '%s'; did you mean '%s'?", value, option, nearest);
-    return usage_error("unknown value '%s' for '%s'", value, option);
+    char known[256];
+    size_t length = 0;
+    for (int i = 0; i < count && length < sizeof known; i++)
+        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "", names[i]);
+    return usage_error("unknown value '%s' for '%s'; expected one of %s", value, option, known);
 }
 
 static int find_name(const char *value, const char *const *names, int count) {
@@ -458,8 +462,6 @@ static bool check_together(Parser *p) {
     options->gpu_auto |= !options->gpu_none && !options->gpus.count;
     if (!options->depfile && (options->depfile_path || options->depfile_targets.count || options->depfile_phony))
         return usage_error("'-MF', '-MT' and '-MP' need '-MD'");
-    if (options->depfile_path && options->output && strcmp(options->depfile_path, options->output) == 0)
-        return usage_error("'%s' is named for the output and for the depfile", options->output);
     if (!options->levels.count) {
         vec_push(p->arena, &options->levels, level_names[1]);
         vec_push(p->arena, &options->levels, level_names[2]);

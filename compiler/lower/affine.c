@@ -22,7 +22,10 @@ static const Dim *form_position(Split *split, const char *what, const char *tens
 }
 
 const Dim *form_origin(Split *split, int param, int axis) {
-    return form_position(split, "origin", split->kernel->signature.params.items[param].name, axis);
+    const Dim **form = &split->origins[param * PHB_MAX_RANK + axis];
+    if (!*form)
+        *form = form_position(split, "origin", split->kernel->signature.params.items[param].name, axis);
+    return *form;
 }
 
 const Dim *form_whole(Split *split, int param, int axis) {
@@ -46,7 +49,10 @@ const Dim *form_replace(Split *split, const Dim *form, const Dim *name, const Di
 
 /* A cluster loop's variable has a name that no source name can be. */
 const Dim *axis_form(Split *split, int axis) {
-    return form_name(split, axis < FIRST_LOOP ? block_names[axis] : arena_printf(split->context->arena, "loop.%d", axis - FIRST_LOOP));
+    const Dim **form = &split->axis_forms[axis];
+    if (!*form)
+        *form = form_name(split, axis < FIRST_LOOP ? block_names[axis] : arena_printf(split->context->arena, "loop.%d", axis - FIRST_LOOP));
+    return *form;
 }
 
 bool form_mentions_extent(const Dim *form, const char *tensor, int axis) {

@@ -317,6 +317,7 @@ static ClusterKernel *split_kernel(Context *context, const IrKernel *source) {
     split.axis_access = NEW_ARRAY(arena, const Access *, axis_count + 1);
     split.follows = NEW_ARRAY(arena, int, axis_count + 1);
     split.halo = NEW_ARRAY(arena, const Dim *, axis_count + 1);
+    split.origins = NEW_ARRAY(arena, const Dim *, axis_count + 1);
     for (int i = 0; i < axis_count; i++)
         split.follows[i] = -1;
     if (source->signature.has_cluster) {

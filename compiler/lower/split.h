@@ -69,6 +69,8 @@ typedef struct Split {
     const Access **axis_access; /* by param * PHB_MAX_RANK + axis: the access that made it follow an axis, or NULL */
     int *follows;               /* by the same: the axis that it follows, or -1 */
     const Dim **halo;           /* by the same: the declared width, or NULL */
+    const Dim **origins;        /* by the same: form_origin's, made on first use, */
+    const Dim *axis_forms[MAX_AXES]; /* and axis_form's */
 } Split;
 
 extern const char *const block_names[3], *const grid_names[3], *const thread_cluster_names[3], *const super_names[3], *const supers_names[3];

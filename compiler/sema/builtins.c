@@ -29,8 +29,10 @@ static const char *canonical_name(const char *name) {
 /* The first row of the name, aliases included. */
 static Builtin find_function(const char *name) {
     name = canonical_name(name);
+    if (!*name) /* conversions have no name of their own */
+        return BUILTIN_NONE;
     for (int i = 1; i < BUILTIN_COUNT; i++)
-        if (builtin_table[i].text[0] && strcmp(builtin_table[i].text, name) == 0)
+        if (builtin_table[i].text[0] == name[0] && strcmp(builtin_table[i].text, name) == 0)
             return (Builtin)i;
     return BUILTIN_NONE;
 }

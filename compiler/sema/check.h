@@ -88,8 +88,8 @@ Symbol *scope_declare_dim(Checker *checker, SymbolKind kind, const char *interne
 Symbol *scope_declare_param(Checker *checker, const char *interned_name, Span span, const Type *type);
 /* A fn's parameter that goes by reference: another name for the argument. */
 void scope_declare_alias(Checker *checker, const char *interned_name, Span span, Symbol *of);
-/* Warns where the name is known already, by an outer scope or the language; `what` is "function 'f'". */
-void warn_shadowing(Checker *checker, const char *what, const char *name, Span span);
+/* Warns where the name is known already, by an outer scope or the language; `kind` is "function" or the like. */
+void warn_shadowing(Checker *checker, const char *kind, const char *name, Span span);
 /* Makes an unknown name known as poison, so that it is reported once. */
 void scope_poison(Checker *checker, const char *interned_name);
 void scope_names(Checker *checker, Names *names);

@@ -79,21 +79,21 @@ static const char *kind_text(const Symbol *symbol) {
     return symbol->is_fn_param ? "parameter" : "variable";
 }
 
-void warn_shadowing(Checker *checker, const char *what, const char *name, Span span) {
+void warn_shadowing(Checker *checker, const char *kind, const char *name, Span span) {
     Diag *diag = checker->context->diag;
     const Symbol *outer = scope_find(checker, name);
     PhbDType dtype;
     if (checker->is_repeated)
         return;
     if (outer) {
-        diag_warning(diag, WARN_SHADOW, span, "%s shadows a %s", what, kind_text(outer));
+        diag_warning(diag, WARN_SHADOW, span, "%s '%s' shadows a %s", kind, name, kind_text(outer));
         diag_note(diag, outer->span, "the %s is declared here", kind_text(outer));
     } else if (dtype_find(name, &dtype)) {
-        diag_warning(diag, WARN_SHADOW, span, "%s shadows a type", what);
+        diag_warning(diag, WARN_SHADOW, span, "%s '%s' shadows a type", kind, name);
     } else if (builtin_is_known(name)) {
-        diag_warning(diag, WARN_SHADOW, span, "%s shadows a builtin", what);
+        diag_warning(diag, WARN_SHADOW, span, "%s '%s' shadows a builtin", kind, name);
     } else if (attribute_is_known(name)) {
-        diag_warning(diag, WARN_SHADOW, span, "%s has the name of an attribute", what);
+        diag_warning(diag, WARN_SHADOW, span, "%s '%s' has the name of an attribute", kind, name);
     }
 }
 
@@ -112,8 +112,7 @@ static void declare(Checker *checker, Symbol *symbol) {
         diag_error(checker->context->diag, symbol->span, "'%s' is declared already", symbol->name);
         diag_note(checker->context->diag, previous->span, "the %s is declared here", kind_text(previous));
     } else if (!previous) {
-        const char *what = arena_printf(checker->context->arena, "%s '%s'", kind_text(symbol), symbol->name);
-        warn_shadowing(checker, what, symbol->name, symbol->span);
+        warn_shadowing(checker, kind_text(symbol), symbol->name, symbol->span);
     }
     add_symbol(checker, symbol);
 }

@@ -78,7 +78,7 @@ static bool check_name_is_new(const Checker *checker, int index) {
 
 /* A fn's name: in calls it stands before a builtin of that name. */
 static void check_fn_name(Checker *checker, const Decl *fn) {
-    warn_shadowing(checker, arena_printf(checker->context->arena, "function '%s'", fn->name), fn->name, fn->name_span);
+    warn_shadowing(checker, "function", fn->name, fn->name_span);
 }
 
 CheckedProgram *sema_check(Context *context, Ast *ast, const SemaOptions *options) {

@@ -52,6 +52,7 @@ expect 2 "needs a pass" --emit=ir-after add.phb
 expect 2 "did you mean 'sm_90a'?" --gpu=sm_90aa add.phb
 expect 2 "did you mean 'sm_80'?" --gpu=sm_80,sm_81 add.phb
 expect 2 "separated by commas" --gpu=, add.phb
+expect 2 "expected one of auto, none, sm_80, sm_86, sm_89, sm_90, sm_90a" --gpu=ampere add.phb
 expect 2 "'--gpu' takes none alone" --gpu=none,sm_80 add.phb
 expect 2 "'--cubin' needs a GPU target" --gpu=none --cubin add.phb
 expect 2 "did you mean 'x86-64-v3'?" --cpu=x86-64-v33 add.phb
@@ -65,6 +66,10 @@ expect 2 "unknown option '-O4'" -O4 add.phb
 expect 2 "did you mean '-Wshadow'?" -Wshadwo add.phb
 expect 2 "'-MF', '-MT' and '-MP' need '-MD'" -MF add.d add.phb
 expect 2 "named for the output and for the depfile" -MD -MF x -o x add.phb
+expect 2 "named for the output and for the depfile" -MD -MF ./x -o x add.phb
+expect 2 "named for the output and for the depfile" -c -MD -o x.d add.phb
+expect 2 "named for the output and for the header" --emit=lib -o x.h add.phb
+expect 2 "named for the header and for the depfile" --emit=lib -o libx.a -MD -MF x.h add.phb
 expect 2 "one source at a time" add.phb other.phb
 expect 2 "'-o -' is for text" -o - add.phb
 expect 2 "the output is the source" -c add.phb -o add.phb
@@ -148,7 +153,7 @@ expect 1 "No space left on device" -c add.phb -o /dev/full
 "$phobosc" --emit=ir add.phb >/dev/full 2>stderr
 [ $? = 1 ] && grep -q "No space left" stderr || fail "standard output on a full device: $(cat stderr)"
 rm stderr
-expect 0 "" -c add.phb -o /dev/null
+expect 0 "" -c add.phb -o /dev/null -MD -MF /dev/null
 [ -c /dev/null ] || fail "/dev/null was replaced"
 mkdir folder
 expect 1 "Is a directory" -c add.phb -o folder
@@ -160,6 +165,17 @@ if [ "$(id -u)" != 0 ]; then
     chmod 755 folder
 fi
 only folder
+
+# ---- a disk that fills up while the linker writes ----
+if mkdir tiny && mount -t tmpfs -o size=1m tmpfs tiny 2>/dev/null; then
+    expect 1 "cannot link 'tiny/add'" --gpu=none add.phb -o tiny/add
+    TMPDIR=$work/tiny expect 1 "cannot link" --gpu=none add.phb -o tiny/add -MD -MF add.d
+    expect 1 "cannot write 'tiny/libadd.a': No space left on device" --gpu=none --emit=lib add.phb -o tiny/libadd.a
+    [ -z "$(ls -A tiny)" ] || fail "left behind on a full disk: $(ls -A tiny)"
+    umount tiny
+fi
+rmdir tiny
+only
 
 # ---- linking ----
 expect 0 "" add.phb
