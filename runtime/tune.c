@@ -1,11 +1,12 @@
-#include "runtime/clock.h"
 #include "runtime/tune.h"
+#include "runtime/clock.h"
+#include "runtime/pod/pod.h"
 
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_SECONDS 0.2     /* how long a leaf runs at least to see how fast it is */
+#define PROBE_SECONDS 0.2     /* how long the leaves of a kernel run at least, one stage after another, to see how fast they are */
 #define MEASURED_CANDIDATES 4 /* the model's best, of which --autotune=measure takes the fastest */
 
 /* ---- leaves ---- */
@@ -52,10 +53,10 @@ static int compare_seconds(const void *left, const void *right) {
 }
 
 /* The median of runs; the first one warms up. */
-static double time_launches(Device *device, const Step *step, const PhbLaunch *launch, Probe *probe) {
+static double time_launches(Device *device, const Step *step, const PhbLaunch *launch, double least, Probe *probe) {
     double seconds[MAX_RUNS], first = clock_seconds();
     int runs = 0;
-    while (runs < 3 || (clock_seconds() - first < PROBE_SECONDS && runs < MAX_RUNS)) {
+    while (runs < 3 || (clock_seconds() - first < least && runs < MAX_RUNS)) {
         double begun = clock_seconds();
         device->type->launch(device, 0, step->stage, launch);
         while (sem_wait(&probe->ended) != 0)
@@ -67,11 +68,10 @@ static double time_launches(Device *device, const Step *step, const PhbLaunch *l
 }
 
 /* Seconds that a step takes where `threads` threads run it; 0 where it cannot be run. */
-static double measure_step(const Problem *problem, const Step *step, const TuneMachine *machine, int threads, double *open) {
+static double measure_step(const Problem *problem, const Step *step, const TuneMachine *machine, int threads) {
     const DeviceType *type = machine->device->type;
     Probe probe = {.failed = false};
     Error error;
-    double begun = clock_seconds();
     DeviceOptions options = {
         .kernel = problem->kernel, .number = machine->device->number, .threads = threads, .launches = 1, .done = probe_ended, .context = &probe};
     Device *device = type->open(problem->variant, &options, &error);
@@ -80,7 +80,6 @@ static double measure_step(const Problem *problem, const Step *step, const TuneM
         bytes += step_use(problem, step, t).used ? problem->operands[t].bytes : 0;
     char *memory = device != NULL ? type->alloc(device, bytes, &error) : NULL;
     double seconds = 0;
-    *open = clock_seconds() - begun;
     if (memory != NULL) {
         PhbTensorArg *args = new_zeroed((size_t)problem->operand_count, sizeof *args);
         PhbLaunch launch;
@@ -88,7 +87,7 @@ static double measure_step(const Problem *problem, const Step *step, const TuneM
             memset(memory, 0, (size_t)bytes); /* memory that nobody has written to is one page of zeros */
         fill_launch(problem, step, memory, args, &launch);
         sem_init(&probe.ended, 0, 0);
-        seconds = time_launches(device, step, &launch, &probe);
+        seconds = time_launches(device, step, &launch, PROBE_SECONDS / problem->kernel->stage_count, &probe);
         sem_destroy(&probe.ended);
         free(args);
     }
@@ -97,44 +96,50 @@ static double measure_step(const Problem *problem, const Step *step, const TuneM
     return probe.failed ? 0 : seconds;
 }
 
-/* The first chunk of the stage that does most. */
-static Step heaviest_step(const Problem *problem) {
-    Step heaviest = step_find(problem, 0, 0);
-    int64_t number = 0;
-    for (int s = 0; s < problem->kernel->stage_count; s++) {
-        Step step = step_find(problem, 0, number);
-        if (step_work(problem, &step) > step_work(problem, &heaviest))
-            heaviest = step;
-        number += stage_steps(problem, s);
-    }
-    return heaviest;
-}
-
 /* Pods of one host share its memory: their leaves are timed as one that has all their threads. */
 static int sharing_pods(const TuneMachine *machine) {
     int64_t most = machine_processors() / machine->threads, pods = machine->one_host ? machine->pods : 1;
     return (int)(pods < most ? pods : most > 1 ? most : 1);
 }
 
-static double time_step(const Problem *problem, const Step *step, const TuneMachine *machine, double *open) {
+static double time_step(const Problem *problem, const Step *step, const TuneMachine *machine) {
     int pods = machine->device->type->lane_open == NULL ? sharing_pods(machine) : 1;
-    return measure_step(problem, step, machine, pods * machine->threads, open) * pods;
+    return measure_step(problem, step, machine, pods * machine->threads) * pods;
 }
 
-static void measure_leaf(const Problem *problem, const TuneMachine *machine, Model *model) {
-    Step step = heaviest_step(problem);
-    double seconds = time_step(problem, &step, machine, &model->open) - model->launch;
-    if (seconds > 0)
-        model->leaf_flops = step_work(problem, &step) / seconds;
+/* The first chunk of each stage. */
+static void measure_leaves(const Problem *problem, const TuneMachine *machine, Model *model) {
+    int64_t number = 0;
+    for (int s = 0; s < problem->kernel->stage_count; s++) {
+        Step step = step_find(problem, 0, number);
+        double seconds = time_step(problem, &step, machine) - model->launch;
+        if (seconds > 0)
+            model->stage_flops[stage_rate(s)] = step_work(problem, &step) / seconds;
+        number += stage_steps(problem, s);
+    }
+}
+
+/* Seconds that a pod takes to begin and to end, besides what it does. */
+static void measure_open(const Problem *problem, const TuneMachine *machine, Model *model) {
+    Error ignored; /* the run says it */
+    PodOptions options = {.threads = machine->threads, .device = machine->device->type, .device_number = machine->device->number};
+    Plan *plan = plan_make(problem, model->memory, &ignored);
+    double begun = clock_seconds();
+    Pod *pod = plan != NULL ? pod_open(plan, &options, &ignored) : NULL;
+    if (pod != NULL) {
+        pod_close(pod);
+        model->open = clock_seconds() - begun;
+    }
+    plan_free(plan);
 }
 
 /* Compute time of a unit inside the problem, by running each of its stages. */
 static double measure_unit(const Problem *problem, const TuneMachine *machine) {
-    double seconds = 0, ignored;
+    double seconds = 0;
     int64_t number = 0;
     for (int s = 0; s < problem->kernel->stage_count; s++) {
         Step step = step_find(problem, 0, number);
-        seconds += (double)stage_chunks(problem, s) * time_step(problem, &step, machine, &ignored);
+        seconds += (double)stage_chunks(problem, s) * time_step(problem, &step, machine);
         number += stage_steps(problem, s);
     }
     return seconds;
@@ -182,7 +187,8 @@ bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, 
     Problem *problem = found && options->leaf_flops <= 0 ? problem_bind(job, options->leaf, error) : NULL;
     if (problem != NULL) {
         /* The first ranking found something that can run; what that takes is the measure of the second. */
-        measure_leaf(problem, machine, model);
+        measure_leaves(problem, machine, model);
+        measure_open(problem, machine, model);
         problem_free(problem);
         candidates_free(&candidates);
         found = candidates_rank(job, machine->pods, options, model, &candidates, error);

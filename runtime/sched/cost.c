@@ -53,6 +53,10 @@ double step_work(const Problem *problem, const Step *step) {
     return work;
 }
 
+int stage_rate(int stage) {
+    return stage < PLAN_RATES ? stage : PLAN_RATES - 1;
+}
+
 /* ---- sums over a node ---- */
 
 /* What steps need again and again. */
@@ -132,7 +136,7 @@ static void add_step(Summing *summing, const Placement *placement, int64_t node,
     for (int c = 0; c < COORDINATES; c++)
         if (summing->cuts[code][c])
             work *= (double)extent_at(problem, step, c);
-    sums->work += work;
+    sums->work[stage_rate(step->stage)] += work;
 }
 
 /* What was seen of some units, for all of them. */
@@ -143,7 +147,8 @@ static void extrapolate(NodeSums *sums, int64_t units) {
         *counts[i] = (int64_t)((double)*counts[i] * times);
     for (int k = 0; k < INSTRUCTION_KINDS; k++)
         sums->instructions[k] = (int64_t)((double)sums->instructions[k] * times);
-    sums->work *= times;
+    for (int r = 0; r < PLAN_RATES; r++)
+        sums->work[r] *= times;
     sums->units = units;
     sums->estimated = true;
 }
@@ -194,12 +199,19 @@ void times_overlap(const Model *model, NodeTimes *times) {
     times->total = times->start + slowest + (times->steps > 0 ? (alone - slowest) / (double)times->steps : 0);
 }
 
+static double compute_time(const Model *model, const NodeSums *sums) {
+    double seconds = 0;
+    for (int r = 0; r < PLAN_RATES; r++)
+        seconds += sums->work[r] / (model->stage_flops[r] > 0 ? model->stage_flops[r] : model->leaf_flops);
+    return seconds;
+}
+
 NodeTimes node_times(const Model *model, const NodeSums *sums) {
     NodeTimes times = {
         .read = (double)sums->loaded / model->read_bw + (double)sums->loaded_runs * model->call,
         .write = (double)sums->stored / model->write_bw + (double)sums->stored_runs * model->call,
         .link = sums->fetched > 0 ? (double)sums->fetched / model->link_bw : 0,
-        .compute = sums->work / model->leaf_flops,
+        .compute = compute_time(model, sums),
         .launch = (double)sums->launches * model->launch,
         .steps = sums->launches,
         .start = model->open + (model->fresh_bw > 0 ? (double)sums->peak / model->fresh_bw : 0),

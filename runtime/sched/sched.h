@@ -261,6 +261,8 @@ const char *instruction_name(InstructionKind kind); /* "LOAD" */
 
 /* ---- cost.c: what a plan costs ---- */
 
+#define PLAN_RATES 16 /* stages that are told apart: what comes later counts as the last of them */
+
 /* The machine as the planner sees it: what one node has. */
 typedef struct Model {
     int64_t memory;           /* bytes of tiles */
@@ -271,12 +273,14 @@ typedef struct Model {
     int threads;              /* cached: so many */
     double link_bw;           /* from peers */
     double leaf_flops;        /* operations a second, as step_work counts them */
-    double open;              /* seconds until a node can begin */
+    double stage_flops[PLAN_RATES]; /* the same of each stage, where it was measured; 0: leaf_flops */
+    double open;                    /* seconds that a node takes to begin and to end */
     double launch;            /* seconds that a leaf launch takes besides its work */
 } Model;
 
 /* Operations of a step, as far as the extents of its tensors tell. */
 double step_work(const Problem *problem, const Step *step);
+int stage_rate(int stage); /* its index in Model.stage_flops */
 
 typedef struct NodeSums {
     int64_t units, launches;
@@ -284,7 +288,7 @@ typedef struct NodeSums {
     int64_t loaded, fetched, stored; /* bytes of elements */
     int64_t loaded_runs, stored_runs; /* of bytes that follow one another in a file */
     int64_t bytes, peak;             /* of slots at the end, and at most, where instructions run one by one */
-    double work;
+    double work[PLAN_RATES];         /* of each stage */
     bool estimated; /* from a part of the units */
 } NodeSums;
 

@@ -222,7 +222,8 @@ START_TEST(sums_are_exact) {
         ck_assert_int_eq(sums.instructions[INSTRUCTION_COMPUTE], 18);
         ck_assert_int_eq(sums.instructions[INSTRUCTION_STORE], 6);
         ck_assert_int_eq(sums.instructions[INSTRUCTION_ALLOC], sums.instructions[INSTRUCTION_FREE]);
-        ck_assert_double_eq(sums.work, 2.0 * 90 * 40 * 70 + 2.0 * 90 * 40);
+        ck_assert_double_eq(sums.work[0] + sums.work[1] + sums.work[2], 2.0 * 90 * 40 * 70 + 2.0 * 90 * 40);
+        ck_assert_double_eq(sums.work[1], 2.0 * 90 * 40 * 70);
         ck_assert_int_le(sums.peak, plan->bytes);
     }
     /* Without memory to keep anything each unit loads its panels. */
@@ -285,7 +286,7 @@ END_TEST
 
 START_TEST(the_slowest_part_sets_the_time) {
     Model model = {.read_bw = 100, .write_bw = 50, .link_bw = 10, .leaf_flops = 1000, .launch = 0.5};
-    NodeSums sums = {.loaded = 1000, .stored = 500, .fetched = 10, .work = 4000, .launches = 4};
+    NodeSums sums = {.loaded = 1000, .stored = 500, .fetched = 10, .work = {4000}, .launches = 4};
     NodeTimes times = node_times(&model, &sums);
     ck_assert_double_eq(times.storage, 20);
     ck_assert_double_eq(times.link, 1);
@@ -294,15 +295,18 @@ START_TEST(the_slowest_part_sets_the_time) {
     ck_assert_double_eq(times.total, 20 + (1 + 4 + 2) / 4.0); /* the rest in one of four steps */
     sums.fetched = 500;
     ck_assert_double_eq(node_times(&model, &sums).total, 50 + (20 + 4 + 2) / 4.0);
-    sums.work = 1e6;
+    sums.work[0] = 1e6;
     ck_assert_double_eq(node_times(&model, &sums).total, 1002 + (20 + 50) / 4.0);
+    model.stage_flops[1] = 10; /* one that was measured, beside one that was not */
+    sums.work[1] = 500;
+    ck_assert_double_eq(node_times(&model, &sums).compute, 1000 + 50);
 }
 END_TEST
 
 /* Files in memory: what moves bytes does not compute, and one thread at a time writes. */
 START_TEST(cached_files_share_the_processors) {
     Model model = {.read_bw = 100, .write_bw = 50, .link_bw = 10, .leaf_flops = 1000, .launch = 0.5, .cached = true, .threads = 2, .fresh_bw = 10};
-    NodeSums sums = {.loaded = 1000, .stored = 500, .work = 4000, .launches = 4, .peak = 30};
+    NodeSums sums = {.loaded = 1000, .stored = 500, .work = {4000}, .launches = 4, .peak = 30};
     NodeTimes times = node_times(&model, &sums);
     ck_assert_double_eq(times.read, 10);
     ck_assert_double_eq(times.write, 10);
