@@ -15,7 +15,7 @@ sound=
 tests_of() {
     case $1 in
     compiler/*) echo cluster_test cluster_stage_test cluster_meaning_test ;;
-    *) echo stages_test plan_test engine_test ;;
+    *) echo stages_test plan_test cost_test engine_test ;;
     esac
 }
 
