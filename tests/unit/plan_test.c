@@ -240,6 +240,15 @@ END_TEST
 
 /* ---- memory ---- */
 
+START_TEST(what_lies_beyond_a_tensor_is_cut_off) {
+    const Operand operand = {.rank = 2, .whole = {10, 8, 1, 1}};
+    Region region = {.origin = {-1, 6}, .extent = {4, 3, 1, 1}};
+    region_clip(&operand, &region);
+    ck_assert(region.origin[0] == 0 && region.extent[0] == 3);
+    ck_assert(region.origin[1] == 6 && region.extent[1] == 2);
+}
+END_TEST
+
 START_TEST(too_little_memory_is_refused_by_tensor) {
     RandomJob *job = small_job();
     Problem *problem = problem_bind(&job->job, LEAF_MODEL, &error);
@@ -450,6 +459,7 @@ int main(void) {
     tcase_add_test(tests, tensors_must_agree_with_the_grid);
     tcase_add_test(tests, outputs_must_be_indexed_by_split_axes);
     tcase_add_test(tests, variants_are_chosen);
+    tcase_add_test(tests, what_lies_beyond_a_tensor_is_cut_off);
     tcase_add_test(tests, too_little_memory_is_refused_by_tensor);
     tcase_add_test(tests, unrolled_units_find_their_tiles);
     tcase_add_test(tests, units_are_dealt_once);
