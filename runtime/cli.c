@@ -168,10 +168,6 @@ static int make_keys(const CommandLine *line) {
 }
 
 static int serve(Job *job, const CommandLine *line) {
-    if (job->sequence != NULL) {
-        fprintf(stderr, "error: %s: jobs of several steps run in one process so far: leave out --role\n", job->path);
-        return EXIT_USAGE;
-    }
     const OptionValue *values = line->values;
     RunOptions run = cli_run_options(line);
     ServeOptions options = {

@@ -13,6 +13,8 @@
 #define WIRE_HEADER_BYTES 64
 #define WIRE_BATCH_WINDOW 16           /* batches of units that a pod may hold */
 #define WIRE_MAX_PODS 1024             /* of a job */
+#define WIRE_MAX_STEPS 64              /* of a job */
+#define WIRE_STEP_VALUES 4096          /* dims of all steps of a job, and as many scalars and tensors */
 #define WIRE_TRACE_EVENTS 4096         /* of one frame */
 #define WIRE_CHUNK_BYTES (512u << 10)  /* bulk of one CHUNK */
 #define WIRE_CONTROL_BYTES (4u << 20)  /* a control frame is never longer */

@@ -112,14 +112,14 @@ static void flush_when_wanted(Agent *agent, AgentActions *actions) {
     act(actions, AGENT_ACTION_FLUSH);
 }
 
-static void on_sched_state(Agent *agent, const SchedState *state, uint64_t now_ms, AgentActions *actions) {
+static void on_sched_state(Agent *agent, const SchedState *state, uint32_t plan_epoch, uint64_t now_ms, AgentActions *actions) {
     switch (state->phase) {
     case SCHED_PROVE:
         break;
     case SCHED_RUN:
         if (agent->phase == AGENT_PROVED)
             agent->phase = AGENT_RUNNING;
-        if (agent->phase == AGENT_RUNNING && (!state->peers || agent->plan_epoch > 0))
+        if (agent->phase == AGENT_RUNNING && (!state->peers || agent->plan_epoch == plan_epoch))
             take_batches(agent, state, actions);
         agent->flush_wanted = state->flush;
         flush_when_wanted(agent, actions);
@@ -170,7 +170,7 @@ static void on_message(Agent *agent, const WireMessage *message, uint64_t now_ms
     if (header->seq <= agent->seq_in)
         return;
     agent->seq_in = header->seq;
-    on_sched_state(agent, &message->sched_state, now_ms, actions);
+    on_sched_state(agent, &message->sched_state, header->plan_epoch, now_ms, actions);
 }
 
 /* ---- time and work ---- */

@@ -18,9 +18,19 @@ static bool copy_path(char to[4096], const char *from, Error *error) {
     return true;
 }
 
-bool job_describe(const Job *job, int variant, Welcome *welcome, Error *error) {
+static bool describe_tensor(const TensorFile *file, WireTensor *tensor, Error *error) {
+    if (!copy_path(tensor->path, file->path, error) || !copy_path(tensor->staging, file->staging_path, error))
+        return false;
+    tensor->exists = file->exists;
+    tensor->dtype = (uint8_t)file->dtype;
+    tensor->rank = (uint8_t)file->rank;
+    memcpy(tensor->shape, file->shape, sizeof tensor->shape);
+    tensor->data_offset = file->data_offset;
+    return true;
+}
+
+static void describe_kernel(const Job *job, int variant, Welcome *welcome) {
     const PhbKernel *kernel = job->kernel;
-    memset(welcome, 0, offsetof(Welcome, tensors));
     welcome->kernel = (uint32_t)(kernel - job->program->kernels);
     welcome->variant = (uint32_t)variant;
     welcome->split_k = job->split_k;
@@ -28,18 +38,18 @@ bool job_describe(const Job *job, int variant, Welcome *welcome, Error *error) {
     memcpy(welcome->dims, job->dims, sizeof job->dims[0] * (size_t)kernel->dim_count);
     welcome->scalars_count = (uint32_t)kernel->scalar_count;
     memcpy(welcome->scalars, job->scalars, sizeof job->scalars[0] * (size_t)kernel->scalar_count);
-    welcome->tensors_count = (uint32_t)kernel->tensor_count;
-    for (int t = 0; t < kernel->tensor_count; t++) {
-        const TensorFile *file = &job->tensors[t];
-        WireTensor *tensor = &welcome->tensors[t];
-        if (!copy_path(tensor->path, file->path, error) || !copy_path(tensor->staging, file->staging_path, error))
+}
+
+bool job_describe(const Job *job, int variant, Welcome *welcome, Error *error) {
+    memset(welcome, 0, offsetof(Welcome, tensors));
+    if (job->sequence == NULL)
+        describe_kernel(job, variant, welcome);
+    else if (!steps_describe(job, welcome, error))
+        return false;
+    welcome->tensors_count = (uint32_t)(job->sequence != NULL ? job->sequence->tensor_count : job->kernel->tensor_count);
+    for (uint32_t t = 0; t < welcome->tensors_count; t++)
+        if (!describe_tensor(&job->tensors[t], &welcome->tensors[t], error))
             return false;
-        tensor->exists = file->exists;
-        tensor->dtype = (uint8_t)file->dtype;
-        tensor->rank = (uint8_t)file->rank;
-        memcpy(tensor->shape, file->shape, sizeof tensor->shape);
-        tensor->data_offset = file->data_offset;
-    }
     return true;
 }
 
@@ -71,6 +81,9 @@ static bool open_tensor(const WireTensor *tensor, int mode, const Roots *roots, 
     file->path = format_text("%s", tensor->path);
     memcpy(file->shape, tensor->shape, sizeof file->shape);
     file->old_fd = file->staging_fd = file->lock_fd = -1;
+    *seen = (WireSeen){.error = 0};
+    if (tensor->path[0] == '\0')
+        return true; /* it lives in the pods */
     int old_errno = 0, staging_errno = 0;
     if (mode != PHB_WRITE && tensor->exists)
         file->old_fd = open_regular(roots, tensor->path, O_RDONLY, &old_errno);
@@ -84,6 +97,8 @@ static bool open_tensor(const WireTensor *tensor, int mode, const Roots *roots, 
 }
 
 static bool welcome_fits(const PhbProgram *program, const Welcome *welcome) {
+    if (welcome->repeat > 0)
+        return steps_fit(program, welcome);
     if (welcome->kernel >= (uint32_t)program->kernel_count)
         return false;
     const PhbKernel *kernel = &program->kernels[welcome->kernel];
@@ -97,28 +112,34 @@ static bool welcome_fits(const PhbProgram *program, const Welcome *welcome) {
     return true;
 }
 
+static void attach_kernel(const PhbKernel *kernel, const Welcome *welcome, Job *job) {
+    size_t dim_count = (size_t)kernel->dim_count, scalar_count = (size_t)kernel->scalar_count;
+    job->kernel = kernel;
+    job->split_k = welcome->split_k;
+    job->dims = new_zeroed(dim_count + 1, sizeof job->dims[0]);
+    job->leaf_values = new_zeroed(dim_count + 1, sizeof job->leaf_values[0]);
+    job->scalars = new_zeroed(scalar_count + 1, sizeof job->scalars[0]);
+    memcpy(job->dims, welcome->dims, dim_count * sizeof job->dims[0]);
+    memcpy(job->scalars, welcome->scalars, scalar_count * sizeof job->scalars[0]);
+    memcpy(job->leaf_values, kernel->variants[welcome->variant].values, dim_count * sizeof job->leaf_values[0]);
+}
+
 Job *job_attach(const PhbProgram *program, const Welcome *welcome, const Roots *roots, WireSeen *seen, Error *error) {
     if (!welcome_fits(program, welcome)) {
         error_set(error, "the scheduler's job does not fit this program");
         return NULL;
     }
-    const PhbKernel *kernel = &program->kernels[welcome->kernel];
-    size_t dim_count = (size_t)kernel->dim_count, scalar_count = (size_t)kernel->scalar_count, tensor_count = (size_t)kernel->tensor_count;
     Job *job = new_zeroed(1, sizeof *job);
-    job->dims = new_zeroed(dim_count + 1, sizeof job->dims[0]);
-    job->leaf_values = new_zeroed(dim_count + 1, sizeof job->leaf_values[0]);
-    job->scalars = new_zeroed(scalar_count + 1, sizeof job->scalars[0]);
-    job->tensors = new_zeroed(tensor_count + 1, sizeof job->tensors[0]);
     job->program = program;
-    job->kernel = kernel;
-    job->split_k = welcome->split_k;
-    memcpy(job->dims, welcome->dims, dim_count * sizeof job->dims[0]);
-    memcpy(job->scalars, welcome->scalars, scalar_count * sizeof job->scalars[0]);
-    memcpy(job->leaf_values, kernel->variants[welcome->variant].values, dim_count * sizeof job->leaf_values[0]);
-    for (size_t t = 0; t < tensor_count; t++)
+    if (welcome->repeat > 0)
+        steps_attach(program, welcome, job);
+    else
+        attach_kernel(&program->kernels[welcome->kernel], welcome, job);
+    job->tensors = new_zeroed(welcome->tensors_count + 1, sizeof job->tensors[0]);
+    for (uint32_t t = 0; t < welcome->tensors_count; t++)
         job->tensors[t].old_fd = job->tensors[t].staging_fd = job->tensors[t].lock_fd = -1;
-    for (size_t t = 0; t < tensor_count; t++)
-        if (!open_tensor(&welcome->tensors[t], kernel->tensors[t].mode, roots, &job->tensors[t], &seen[t], error)) {
+    for (uint32_t t = 0; t < welcome->tensors_count; t++)
+        if (!open_tensor(&welcome->tensors[t], job->kernel->tensors[t].mode, roots, &job->tensors[t], &seen[t], error)) {
             job_free(job);
             return NULL;
         }

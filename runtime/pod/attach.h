@@ -12,4 +12,12 @@ bool job_describe(const Job *job, int variant, Welcome *welcome, Error *error);
  * not be opened stands in it, for the scheduler to compare. To be freed by job_free, which leaves the scheduler's staging files alone. */
 Job *job_attach(const PhbProgram *program, const Welcome *welcome, const Roots *roots, WireSeen *seen, Error *error);
 
+/* attach_steps.c: the same for what a job of several steps has of them. */
+bool steps_describe(const Job *job, Welcome *welcome, Error *error);
+bool steps_fit(const PhbProgram *program, const Welcome *welcome);
+/* Of a welcome that fits: the sequence, and what the job is as a whole. */
+void steps_attach(const PhbProgram *program, const Welcome *welcome, Job *job);
+
+_Static_assert(WIRE_MAX_STEPS == JOB_MAX_STEPS, "every step travels");
+
 #endif

@@ -101,8 +101,12 @@ void engine_free(Engine *engine) {
     free(engine);
 }
 
+bool engine_idle(const Engine *engine) {
+    return engine->live == 0 && engine->range_count == 0 && engine->in_flight == 0;
+}
+
 void engine_renew(Engine *engine) {
-    assert(engine->live == 0 && engine->range_count == 0 && engine->in_flight == 0);
+    assert(engine_idle(engine));
     unroll_reset(engine->unroll);
     for (int64_t s = 0; s < engine->slot_count; s++)
         engine->slots[s] = (Slot){.ready = -1};

@@ -32,7 +32,10 @@ struct Pod {
     LaunchSpace *spaces;  /* by the engine's entry */
     TileFiles *files;     /* as the kernel's tensors */
     EngineAction *issued; /* by instruction: what it is, for messages */
-    uint8_t *parts;       /* by instruction: tasks of it that have not ended */
+    int *parts;           /* by instruction: tasks of it that have not ended */
+    uint64_t *gathered;   /* by instruction: 1 and the bytes that peers were asked for; 0: they were not yet */
+    PodGather *gather;
+    const int *tensors;
     bool *spoilt;         /* by instruction: one of them went wrong */
     Shelf *shelf;         /* NULL: no tile is at home here */
     void *shelf_memory;
@@ -98,7 +101,7 @@ static void move_tile(Pod *pod, const EngineAction *action, const void *copy) {
     };
     tile_region(pod->problem, &action->code->step, action->operand, &task.region);
     task.pitch = region_pitch(operand, &task.region);
-    pod->parts[action->instruction] = (uint8_t)count;
+    pod->parts[action->instruction] = count;
     if (task.checksum != NULL)
         *task.checksum = 0;
     for (int part = 0; part < count; part++) {
@@ -311,6 +314,10 @@ bool pod_share(Pod *pod, const Placement *placement, int64_t node, Error *error)
 }
 
 void pod_fetched(Pod *pod, uint32_t instruction) {
+    if (pod->parts[instruction] > 1) {
+        pod->parts[instruction]--;
+        return;
+    }
     instruction_ended(pod, instruction, NULL);
 }
 
@@ -393,6 +400,10 @@ static void feed(Pod *pod, const EngineEvent *event) {
         carry_out(pod, &actions[a]);
 }
 
+bool pod_idle(const Pod *pod) {
+    return engine_idle(pod->engine);
+}
+
 void pod_renew(Pod *pod, const TileFiles *files) {
     engine_renew(pod->engine);
     memcpy(pod->files, files, (size_t)pod->problem->kernel->tensor_count * sizeof *files);
@@ -427,6 +438,23 @@ void pod_stop(Pod *pod) {
     feed(pod, &(EngineEvent){.kind = ENGINE_STOP});
 }
 
+/* What has been read from here is one part of a tile that lives in pods. True: others have more of it. */
+static bool gather_rest(Pod *pod, uint32_t instruction) {
+    const EngineAction *action = &pod->issued[instruction];
+    if (pod->gather == NULL || pod->gathered[instruction] > 0 || pod->how[instruction] != TRACE_COPY || action->kind != ENGINE_LOAD)
+        return false;
+    Region region;
+    tile_region(pod->problem, &action->code->step, action->operand, &region);
+    void *rows = arena_slot(&pod->arena, action->operand, action->code->uses[action->operand].slot);
+    int64_t pitch = region_pitch(&pod->problem->operands[action->operand], &region);
+    uint64_t bytes = 0;
+    pod->parts[instruction] = pod->gather(pod->context, action->operand, &region, rows, pitch, instruction, &bytes);
+    pod->gathered[instruction] = bytes + 1;
+    if (pod->parts[instruction] > 0)
+        pod->how[instruction] = TRACE_FETCH;
+    return pod->parts[instruction] > 0;
+}
+
 static void take_completion(Pod *pod, const Completion *ended) {
     uint32_t instructions = engine_instructions(pod->plan);
     if (ended->instruction >= instructions) {
@@ -438,7 +466,11 @@ static void take_completion(Pod *pod, const Completion *ended) {
         pod->parts[ended->instruction]--;
         return;
     }
+    if (well && gather_rest(pod, ended->instruction))
+        return;
+    uint64_t gathered = pod->gathered[ended->instruction];
     pod->spoilt[ended->instruction] = false;
+    pod->gathered[ended->instruction] = 0;
     const EngineAction *action = &pod->issued[ended->instruction];
     TraceKind kind = pod->how[ended->instruction];
     WireEvent event = {.kind = (uint8_t)kind};
@@ -448,9 +480,9 @@ static void take_completion(Pod *pod, const Completion *ended) {
         event.chunk = (uint64_t)action->code->step.at[CHUNK];
     } else {
         int64_t tile = action->code->uses[action->operand].tile;
-        event.operand = (uint32_t)action->operand;
+        event.operand = (uint32_t)(pod->tensors != NULL ? pod->tensors[action->operand] : action->operand);
         event.tile = (uint64_t)tile;
-        event.bytes = bytes_of(pod, action->operand, tile);
+        event.bytes = kind == TRACE_FETCH && gathered > 0 ? gathered - 1 : bytes_of(pod, action->operand, tile);
     }
     if (well) {
         count_move(&pod->moved, kind, event.bytes);
@@ -566,6 +598,9 @@ Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error) {
     pod->issued = new_zeroed(instructions, sizeof *pod->issued);
     pod->parts = new_zeroed(instructions, sizeof *pod->parts);
     pod->spoilt = new_zeroed(instructions, sizeof *pod->spoilt);
+    pod->gathered = new_zeroed(instructions, sizeof *pod->gathered);
+    pod->gather = options->gather;
+    pod->tensors = options->tensors;
     pod->ended = new_zeroed(2 * instructions, sizeof *pod->ended); /* a tile may go to two places */
     pod->taken = new_zeroed(2 * instructions, sizeof *pod->taken);
     pod->files = new_zeroed((size_t)plan->problem->kernel->tensor_count, sizeof *pod->files);
@@ -605,6 +640,7 @@ void pod_close(Pod *pod) {
     free(pod->issued);
     free(pod->parts);
     free(pod->spoilt);
+    free(pod->gathered);
     free(pod->how);
     free(pod->begun_ns);
     free(pod->checksums);

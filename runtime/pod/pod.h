@@ -58,6 +58,7 @@ typedef struct Engine Engine;
 
 Engine *engine_new(const Plan *plan);
 void engine_free(Engine *engine);
+bool engine_idle(const Engine *engine);
 void engine_renew(Engine *engine); /* all that was given is done: what slots hold is worth nothing any more */
 /* *actions is the engine's own and valid until the next step; returns how many there are. */
 int engine_step(Engine *engine, const EngineEvent *event, const EngineAction **actions);
@@ -115,6 +116,9 @@ typedef void PodRangeDone(void *context, uint64_t tag, int64_t units, uint64_t c
 /* Offered each load of a tile that is at home elsewhere; `tag` is the instruction. True: taken over, until pod_fetched, or pod_load where it is to
  * come from its file after all. */
 typedef bool PodFetch(void *context, const FetchRequest *request);
+/* Asks peers for what of a tile, which has been read from here otherwise, lives with them: each piece is to be answered by pod_fetched. Returns how many
+ * there are, and their bytes. */
+typedef int PodGather(void *context, int operand, const Region *region, void *rows, int64_t pitch, uint32_t instruction, uint64_t *bytes);
 /* A tile that pod_want said is coming has come: `tile`, or NULL where it could not be loaded. */
 typedef void PodShelved(void *context, int64_t place, const TileView *tile);
 
@@ -128,6 +132,8 @@ typedef struct PodOptions {
     PodRangeDone *range_done; /* called in pod_turn; or NULL */
     PodFetch *fetch;          /* NULL: every tile comes from its file */
     PodShelved *shelved;
+    PodGather *gather;  /* of tensors that live in pods; NULL: all of them live here */
+    const int *tensors; /* as what of the job's tensors the kernel's are traced; NULL: as themselves; borrowed */
     TraceLog *trace;          /* what it does, or NULL */
     bool checksums;           /* of ranges are wanted; else they are 0 */
     bool leased;              /* nothing is written before pod_lease says how long it may */
@@ -143,6 +149,8 @@ void pod_close(Pod *pod); /* waits for what is in flight */
 
 /* Another round: all units of the last one are stored. `files`, as the kernel's tensors, is copied; before the first call they are the job's own. */
 void pod_renew(Pod *pod, const TileFiles *files);
+
+bool pod_idle(const Pod *pod); /* it has done all that it was given */
 
 bool pod_has_room(const Pod *pod);
 void pod_give(Pod *pod, UnitRange range); /* of at least one unit */

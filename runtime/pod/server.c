@@ -5,7 +5,7 @@
 #include "runtime/net/socket.h"
 #include "runtime/pod/agent.h"
 #include "runtime/pod/attach.h"
-#include "runtime/pod/pod.h"
+#include "runtime/pod/rounds.h"
 #include "runtime/pod/tile_plane.h"
 #include "runtime/task.h"
 
@@ -47,7 +47,8 @@ typedef struct PodServer {
     Job *job;
     Problem *problem;
     Plan *plan;
-    Pod *pod;
+    Pod *pod;       /* of a job of several steps that of the round at hand; NULL: there is none yet */
+    Rounds *rounds; /* of a job of several steps */
     TraceLog trace;
     PodClock clock;
     WireSeen seen[PHB_MAX_PARAMS];
@@ -107,28 +108,51 @@ static void tile_shelved(void *context, int64_t place, const TileView *tile) {
     tile_plane_shelved(server->tiles, place, tile);
 }
 
-static bool open_pod(PodServer *server, Error *error) {
-    server->job->device = server->devices.class;
-    server->problem = problem_bind(server->job, LEAF_MODEL, error);
-    if (!server->problem)
-        return false;
+static void fetch_piece(void *context, const FetchRequest *request) {
+    const PodServer *server = context;
+    tile_plane_gather(server->tiles, request);
+}
+
+static int gather_tile(void *context, int operand, const Region *region, void *rows, int64_t pitch, uint32_t instruction, uint64_t *bytes) {
+    PodServer *server = context;
+    return rounds_gather(server->rounds, operand, region, rows, pitch, instruction, bytes, fetch_piece, server);
+}
+
+static int64_t memory_of(const PodServer *server) {
     uint64_t memory = server->agent.config.hello.memory, budget = server->welcome->budget;
-    server->plan = plan_make(server->problem, (int64_t)(budget > 0 && budget < memory ? budget : memory), error);
-    if (!server->plan)
-        return false;
-    PodOptions pod = {
+    return (int64_t)(budget > 0 && budget < memory ? budget : memory);
+}
+
+static PodOptions pod_options(PodServer *server) {
+    bool steps = server->job->sequence != NULL;
+    return (PodOptions){
         .threads = (int)server->agent.config.hello.threads,
         .device = server->devices.items[0].type,
         .device_number = server->devices.items[0].number,
         .simt = server->options->simt,
         .range_done = batch_done,
-        .fetch = fetch_tile,
-        .shelved = tile_shelved,
+        .fetch = steps ? NULL : fetch_tile,
+        .shelved = steps ? NULL : tile_shelved,
+        .gather = steps ? gather_tile : NULL,
         .trace = server->welcome->trace ? &server->trace : NULL,
         .checksums = true,
         .leased = true,
         .context = server,
     };
+}
+
+static bool open_pod(PodServer *server, Error *error) {
+    for (int s = 0; s < job_step_count(server->job); s++)
+        job_step(server->job, s)->device = server->devices.class;
+    if (server->job->sequence != NULL) /* the pods come with PEERS */
+        return (server->rounds = rounds_new(server->job, error)) != NULL;
+    server->problem = problem_bind(server->job, LEAF_MODEL, error);
+    if (!server->problem)
+        return false;
+    server->plan = plan_make(server->problem, memory_of(server), error);
+    if (!server->plan)
+        return false;
+    PodOptions pod = pod_options(server);
     server->pod = pod_open(server->plan, &pod, error);
     return server->pod != NULL;
 }
@@ -140,9 +164,42 @@ static void start_task(PodServer *server, Task **task, TaskRun *run, void *conte
         fail(server, &error);
 }
 
+/* The job begins, or with other pods begins again. */
+static void join_rounds(PodServer *server, const Peers *peers) {
+    Error error;
+    PodOptions options = pod_options(server);
+    tile_plane_abandon(server->tiles);
+    server->pod = NULL;
+    bool joined = rounds_join(server->rounds, peers, memory_of(server), &options, &error);
+    tile_plane_join_rounds(server->tiles, server->rounds, server->agent.job_id, server->agent.plan_epoch, peers);
+    if (!joined)
+        fail(server, &error);
+}
+
+static void run_batch(PodServer *server, const AgentAction *action) {
+    Error error;
+    if (server->rounds != NULL) {
+        server->pod = rounds_enter(server->rounds, action->batch.round, &error);
+        tile_plane_serve(server->tiles, server->pod);
+        if (server->pod == NULL) {
+            fail(server, &error);
+            return;
+        }
+        pod_lease(server->pod, agent_lease_end(&server->agent));
+    }
+    pod_give(server->pod, (UnitRange){.first = (int64_t)action->batch.first,
+                              .count = (int64_t)action->batch.count,
+                              .step = (int64_t)action->batch.step,
+                              .tag = action->batch_number});
+}
+
 /* Tiles that several pods use come from their homes, those of lost ones from their files. */
 static void take_peers(PodServer *server, const Peers *peers) {
     Error error;
+    if (server->rounds != NULL && peers->placement <= PLACE_BLOCK && peers->peers_count > 0 && peers->node < peers->peers_count)
+        join_rounds(server, peers);
+    if (server->rounds != NULL)
+        return;
     if (server->placement != NULL) {
         tile_plane_lose(server->tiles, peers);
         return;
@@ -171,10 +228,7 @@ static void perform(PodServer *server, const AgentAction *action) {
         take_peers(server, &server->inbox->peers);
         break;
     case AGENT_ACTION_RUN:
-        pod_give(server->pod, (UnitRange){.first = (int64_t)action->batch.first,
-                                  .count = (int64_t)action->batch.count,
-                                  .step = (int64_t)action->batch.step,
-                                  .tag = action->batch_number});
+        run_batch(server, action);
         break;
     case AGENT_ACTION_DRAIN:
         say(server, LOG_INFO, "leaves the job");
@@ -276,8 +330,8 @@ static void take_flush(PodServer *server) {
 static void turn_pod(PodServer *server) {
     PodStatus status = pod_turn(server->pod);
     step(server, &(AgentEvent){.kind = AGENT_EVENT_PROGRESS,
-                     .units = (uint64_t)pod_units_done(server->pod),
-                     .moved = pod_moved(server->pod),
+                     .units = (uint64_t)(server->rounds != NULL ? rounds_units_done(server->rounds) : pod_units_done(server->pod)),
+                     .moved = server->rounds != NULL ? rounds_moved(server->rounds) : pod_moved(server->pod),
                      .free_memory = (uint64_t)pod_free_memory(server->pod)});
     send_trace(server, false);
     if (status == POD_BROKEN && server->agent.phase != AGENT_FAILED)
@@ -443,8 +497,10 @@ static void close_all(PodServer *server) {
         task_end(server->prove, &ignored);
     if (server->flush)
         task_end(server->flush, &ignored);
-    if (server->pod) {
+    if (server->pod)
         tile_plane_abandon(server->tiles);
+    rounds_free(server->rounds);
+    if (server->pod && !server->rounds) {
         pod_revoke(server->pod);
         pod_stop(server->pod);
         pod_close(server->pod);

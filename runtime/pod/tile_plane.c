@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOCKET_DEAD_MS = 10000 };
+enum { SOCKET_DEAD_MS = 10000, GATHERED_AT_ONCE = 256 };
 
 /* Whom tiles are fetched from. */
 typedef struct Source {
@@ -29,6 +29,10 @@ struct TilePlane {
     Pod *pod; /* NULL: nothing is there to be served yet */
     uint8_t job_id[16];
     FetchPlane *fetches;
+    const Rounds *rounds;  /* of a job of several steps, */
+    uint32_t plan_epoch;   /* and with which pods */
+    FetchRequest *waiting; /* pieces that could not be asked for yet, in their order */
+    size_t waiting_count, waiting_capacity;
     Source *sources; /* by node */
     uint32_t source_count;
     void *chunk; /* WIRE_CHUNK_BYTES */
@@ -70,6 +74,7 @@ void tile_plane_close(TilePlane *plane) {
     for (uint32_t s = 0; s < plane->source_count; s++)
         socket_close(plane->sources[s].socket);
     free(plane->sources);
+    free(plane->waiting);
     serve_free(plane->serve);
     fetch_free(plane->fetches);
     zmq_msg_close(&plane->frame);
@@ -91,12 +96,45 @@ void tile_plane_join(TilePlane *plane, Pod *pod, const uint8_t job_id[16], const
     plane->fetches = fetch_new((int)instructions, peers->peers_count);
 }
 
+void tile_plane_join_rounds(TilePlane *plane, const Rounds *rounds, const uint8_t job_id[16], uint32_t plan_epoch, const Peers *peers) {
+    for (uint32_t s = 0; s < plane->source_count; s++)
+        socket_close(plane->sources[s].socket); /* what comes late goes nowhere */
+    free(plane->sources);
+    fetch_free(plane->fetches);
+    serve_free(plane->serve);
+    plane->serve = serve_new();
+    plane->rounds = rounds;
+    plane->plan_epoch = plan_epoch;
+    tile_plane_join(plane, NULL, job_id, peers, GATHERED_AT_ONCE);
+}
+
+void tile_plane_serve(TilePlane *plane, Pod *pod) {
+    plane->pod = pod;
+}
+
 /* ---- serving ---- */
+
+/* What another pod has of what lives here. It asks for what an earlier round has written, and that has ended everywhere. */
+static void take_gather(TilePlane *plane, uint64_t connection) {
+    const Fetch *fetch = &plane->inbox->fetch;
+    TileView view;
+    bool same = memcmp(plane->inbox->header.job_id, plane->job_id, sizeof plane->job_id) == 0;
+    if (!same || fetch->token != plane->plan_epoch)
+        serve_fetch(plane->serve, connection, fetch, NULL, FETCH_NOT_YET, clock_ms()); /* who is first to hear that all begin again asks too early */
+    else if (rounds_view(plane->rounds, fetch->tensor, &view))
+        serve_fetch(plane->serve, connection, fetch, &view, FETCH_GONE, clock_ms());
+    else
+        serve_fetch(plane->serve, connection, fetch, NULL, FETCH_GONE, clock_ms());
+}
 
 static void take_fetch(TilePlane *plane, uint64_t connection) {
     const Fetch *fetch = &plane->inbox->fetch;
     int64_t place;
     TileView tile;
+    if (plane->rounds != NULL) {
+        take_gather(plane, connection);
+        return;
+    }
     if (plane->pod == NULL) {
         serve_fetch(plane->serve, connection, fetch, NULL, FETCH_NOT_YET, clock_ms());
         return;
@@ -157,6 +195,19 @@ void tile_plane_shelved(TilePlane *plane, int64_t place, const TileView *tile) {
 
 /* ---- fetching ---- */
 
+static void wait_to_gather(TilePlane *plane, const FetchRequest *request) {
+    if (plane->waiting_count == plane->waiting_capacity) {
+        size_t capacity = plane->waiting_capacity > 0 ? 2 * plane->waiting_capacity : 64;
+        FetchRequest *waiting = new_zeroed(capacity, sizeof *waiting);
+        if (plane->waiting_count > 0)
+            memcpy(waiting, plane->waiting, plane->waiting_count * sizeof *waiting);
+        free(plane->waiting);
+        plane->waiting = waiting;
+        plane->waiting_capacity = capacity;
+    }
+    plane->waiting[plane->waiting_count++] = *request;
+}
+
 static void perform(TilePlane *plane, const FetchAction *action) {
     WireMessage *message = plane->outbox;
     Source *source = &plane->sources[action->peer];
@@ -165,6 +216,7 @@ static void perform(TilePlane *plane, const FetchAction *action) {
     switch (action->kind) {
     case FETCH_SEND_FETCH:
         message->fetch = action->fetch;
+        message->fetch.token = plane->plan_epoch;
         source->unsent |= !socket_send(source->socket, NULL, message, NULL, 0);
         break;
     case FETCH_SEND_CREDIT:
@@ -176,6 +228,11 @@ static void perform(TilePlane *plane, const FetchAction *action) {
         pod_fetched(plane->pod, (uint32_t)action->tag);
         break;
     case FETCH_FAILED:
+        if (plane->rounds != NULL) {
+            say(plane, LOG_INFO, "cannot fetch a tile from %s yet: %s", source->endpoint, action->why);
+            wait_to_gather(plane, &action->request);
+            break;
+        }
         say(plane, LOG_WARNING, "cannot fetch a tile from %s: %s; it comes from its file", *source->endpoint ? source->endpoint : "a peer",
             action->why);
         pod_load(plane->pod, (uint32_t)action->tag);
@@ -230,6 +287,20 @@ static bool reach(TilePlane *plane, Source *source) {
     return true;
 }
 
+void tile_plane_gather(TilePlane *plane, const FetchRequest *request) {
+    if (plane->waiting_count > 0 || !tile_plane_fetch(plane, request))
+        wait_to_gather(plane, request);
+}
+
+/* Those whose turn has come; the others stay in their order. */
+static void gather_waiting(TilePlane *plane) {
+    size_t kept = 0;
+    for (size_t i = 0; i < plane->waiting_count; i++)
+        if (!tile_plane_fetch(plane, &plane->waiting[i]))
+            plane->waiting[kept++] = plane->waiting[i];
+    plane->waiting_count = kept;
+}
+
 bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request) {
     if (request->peer >= plane->source_count || plane->sources[request->peer].endpoint[0] == '\0')
         return false;
@@ -251,6 +322,9 @@ void tile_plane_abandon(TilePlane *plane) {
     FetchAction action;
     if (plane->fetches == NULL)
         return;
+    for (size_t i = 0; i < plane->waiting_count; i++)
+        pod_fetched(plane->pod, (uint32_t)plane->waiting[i].tag);
+    plane->waiting_count = 0;
     fetch_abandon(plane->fetches);
     while (fetch_next(plane->fetches, &action))
         if (action.kind == FETCH_DONE || action.kind == FETCH_FAILED)
@@ -287,6 +361,7 @@ void tile_plane_turn(TilePlane *plane) {
         fetch_tick(plane->fetches, clock_ms());
         while (fetch_next(plane->fetches, &action))
             perform(plane, &action);
+        gather_waiting(plane);
     }
     send_served(plane);
 }

@@ -3,7 +3,7 @@
 #define PHOBOS_TILE_PLANE_H
 
 #include "runtime/net/keys.h"
-#include "runtime/pod/pod.h"
+#include "runtime/pod/rounds.h"
 
 #include <zmq.h>
 
@@ -18,6 +18,12 @@ void tile_plane_close(TilePlane *plane);
 void tile_plane_join(TilePlane *plane, Pod *pod, const uint8_t job_id[16], const Peers *peers, uint32_t instructions);
 /* Peers that `peers` gives no endpoint any more are lost: what is to come from them fails. */
 void tile_plane_lose(TilePlane *plane, const Peers *peers);
+/* The same for a job of several steps, whose tiles live in `rounds`; again when pods have been lost, and nothing of the ones before is under way. */
+void tile_plane_join_rounds(TilePlane *plane, const Rounds *rounds, const uint8_t job_id[16], uint32_t plan_epoch, const Peers *peers);
+/* The pod of the round at hand: pieces of tiles that were gathered are its. */
+void tile_plane_serve(TilePlane *plane, Pod *pod);
+/* Asks for a piece, again and again, until it is there. */
+void tile_plane_gather(TilePlane *plane, const FetchRequest *request);
 /* A PodFetch and a PodShelved. */
 bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request);
 void tile_plane_shelved(TilePlane *plane, int64_t place, const TileView *tile);

@@ -322,6 +322,14 @@ static void begin_waiting(FetchPlane *plane, uint64_t now_ms) {
     }
 }
 
+/* Where the region goes. */
+static Region landing(const FetchRequest *request) {
+    Region region = request->region;
+    if (request->apart)
+        memset(region.origin, 0, sizeof region.origin);
+    return region;
+}
+
 bool fetch_start(FetchPlane *plane, const FetchRequest *request, uint64_t now_ms) {
     Fetching *fetching = NULL;
     for (int i = 0; i < plane->capacity && !fetching; i++)
@@ -335,7 +343,8 @@ bool fetch_start(FetchPlane *plane, const FetchRequest *request, uint64_t now_ms
     if (peer->silent)
         *peer = (Peer){.heard = false};
     uint64_t total;
-    if (!tile_region_bytes(&request->into, &request->region, &total))
+    Region place = landing(request);
+    if (!tile_region_bytes(&request->into, &place, &total))
         return false;
     *fetching = (Fetching){.active = true, .waits = true, .request = *request, .order = plane->next_order++, .total = total};
     begin_waiting(plane, now_ms);
@@ -374,7 +383,8 @@ void fetch_chunk(FetchPlane *plane, const Chunk *chunk, const void *bulk, size_t
         ask_again(plane, fetching, now_ms);
         return;
     }
-    tile_unpack(&fetching->request.into, &fetching->request.region, fetching->got, bulk_length, bulk);
+    Region place = landing(&fetching->request);
+    tile_unpack(&fetching->request.into, &place, fetching->got, bulk_length, bulk);
     fetching->got += bulk_length;
     fetching->got_ms = fetching->asked_ms = now_ms;
     fetching->owed++;
@@ -470,7 +480,8 @@ bool fetch_next(FetchPlane *plane, FetchAction *action) {
             *action = (FetchAction){.kind = fetching->well ? FETCH_DONE : FETCH_FAILED,
                 .tag = fetching->request.tag,
                 .peer = fetching->request.peer,
-                .why = fetching->why};
+                .why = fetching->why,
+                .request = fetching->request};
             fetching->active = false;
             return true;
         }

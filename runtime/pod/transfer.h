@@ -72,6 +72,7 @@ typedef struct FetchRequest {
     int64_t tile[PHB_MAX_RANK];
     TileView into; /* the whole of `region` goes here, at its origin */
     Region region;
+    bool apart; /* it goes to the start of `into` instead */
 } FetchRequest;
 
 typedef enum FetchActionKind { FETCH_SEND_FETCH, FETCH_SEND_CREDIT, FETCH_DONE, FETCH_FAILED } FetchActionKind;
@@ -83,6 +84,7 @@ typedef struct FetchAction {
     Fetch fetch; /* its token is the shell's to fill in */
     Credit credit;
     const char *why; /* FAILED */
+    FetchRequest request; /* FAILED */
 } FetchAction;
 
 /* For at most `capacity` requests at a time, to `peers` peers. */

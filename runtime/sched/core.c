@@ -66,7 +66,7 @@ bool sched_has_begun(const SchedCore *core) {
 }
 
 uint64_t sched_units_done(const SchedCore *core) {
-    return core->units_done;
+    return core->earlier + core->units_done;
 }
 
 uint32_t sched_pod_count(const SchedCore *core) {
@@ -175,7 +175,7 @@ static void send_changed(SchedCore *core, uint64_t now_ms, SchedActions *actions
             continue;
         pod->changed = false;
         pod->sent_ms = now_ms;
-        if (core->fetched != 0 && pod->stage == STAGE_READY && pod->plan_epoch != core->plan_epoch)
+        if ((core->fetched != 0 || (core->config.course && pod->lane != NO_LANE)) && pod->stage == STAGE_READY && pod->plan_epoch != core->plan_epoch)
             sched_act_send(actions, pod->connection, WIRE_PEERS);
         sched_act_send(actions, pod->connection, WIRE_SCHED_STATE);
     }
@@ -224,6 +224,8 @@ static void finish_when_drained(SchedCore *core, uint64_t now_ms, SchedActions *
 static void start_running(SchedCore *core, SchedActions *actions) {
     core->phase = PHASE_RUNNING;
     sched_deal_begin(core);
+    if (core->config.course)
+        sched_enter_round(core, 0);
     sched_choose_fetched(core);
     sched_act_log(actions, "the job begins with %u pod%s", core->lane_count, core->lane_count == 1 ? "" : "s");
     change_all(core);
@@ -246,9 +248,13 @@ static void advance(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
             start_running(core, actions);
     }
     if (core->phase == PHASE_RUNNING) {
+        if (config->course && core->lane_count == 0 && pods_at(core, STAGE_READY) > 0)
+            sched_begin_again(core, now_ms, actions, "left");
         sched_deal(core, now_ms);
-        sched_ask_flush(core, now_ms);
-        if (core->on_disk == config->units) {
+        sched_next_rounds(core, now_ms);
+        if (sched_last_round(core))
+            sched_ask_flush(core, now_ms);
+        if (sched_last_round(core) && core->on_disk == config->units) {
             core->phase = PHASE_PUBLISHING;
             sched_act(actions, SCHED_ACTION_PUBLISH);
         }
@@ -283,7 +289,7 @@ static void take_done(SchedCore *core, Pod *pod, uint32_t place, uint64_t count,
     pod->changed = true;
     if (count < batch.count)
         sched_deal_anew(core);
-    if (count == 0)
+    if (count == 0 || core->config.course)
         return;
     SchedAction *action = sched_act(actions, SCHED_ACTION_STORED);
     batch.count = count;
@@ -324,6 +330,8 @@ static void on_pod_state(SchedCore *core, Pod *pod, const WireMessage *message, 
         pod->stage = STAGE_LEAVING;
         pod->changed = true;
         sched_act_log(actions, "pod %s is leaving", pod->node);
+        if (core->config.course && core->phase == PHASE_RUNNING && pod->lane != NO_LANE)
+            sched_begin_again(core, now_ms, actions, "left");
     }
     if (pod->stage == STAGE_JOINED)
         return;
@@ -440,6 +448,8 @@ bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *messag
         welcome_copy(&message->welcome, config->job);
         message->welcome.token = pod->token;
         message->welcome.variant = (uint32_t)config->variants[pod->class];
+        for (uint32_t s = 0; s < message->welcome.steps_count; s++)
+            message->welcome.steps[s].variant = (uint32_t)config->step_variants[pod->class][s];
         message->welcome.pod = (uint32_t)(pod - core->pods);
         message->welcome.heartbeat_ms = config->heartbeat_ms;
         message->welcome.lease_ms = config->lease_ms;
@@ -458,7 +468,7 @@ bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *messag
             snprintf(state->text, sizeof state->text, "left the job, which goes on");
         else
             memcpy(state->text, core->text, sizeof state->text);
-        state->peers = core->fetched != 0;
+        state->peers = core->fetched != 0 || config->course;
         state->flush = pod->flush;
         break;
     }

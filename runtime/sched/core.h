@@ -23,6 +23,10 @@ typedef struct SchedConfig {
     const WireBatch *stored; /* units that are on the disk already and not to be done; borrowed, and read by sched_core_new alone */
     size_t stored_count;
     Placement *placement; /* for max_pods, of as many units; borrowed */
+    bool course;          /* a job of several steps: units are a round's, `units` the most of any, and `rounds` of them follow one another */
+    uint64_t rounds;
+    uint64_t (*round)(void *context, uint64_t round, Placement **placement); /* the units of a round, and their placement */
+    const int32_t *step_variants[CLASS_COUNT];                               /* of each step, as `variants`; borrowed */
     uint32_t nodes;       /* begin when so many pods are ready; 0: when none has joined for join_window_ms */
     uint32_t max_pods;
     uint32_t join_window_ms, join_timeout_ms;

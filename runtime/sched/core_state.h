@@ -77,6 +77,9 @@ struct SchedCore {
     Lane *lanes; /* one a pod that was there at the start */
     uint32_t lane_count;
     uint64_t left; /* units that nobody holds, in all lanes */
+    uint64_t round, earlier; /* of a course; units of the rounds before it */
+    uint64_t lost_round;     /* in which pods were lost last, */
+    uint32_t lost_there;     /* and how often in a row */
     UnitState *units;
     uint8_t *suspicion; /* of each unit: lost pods that held it */
     uint64_t fetched; /* tensors whose tiles pods fetch from one another: a bit each */
@@ -113,6 +116,16 @@ void sched_deal_join(SchedCore *core, Pod *pod); /* one that comes later takes o
 void sched_deal_anew(SchedCore *core);
 /* Gives pods batches as long as there is room and work. */
 void sched_deal(SchedCore *core, uint64_t now_ms);
+
+/* ---- rounds.c: jobs of several steps ---- */
+
+/* All units of a round, or of the first, are free. */
+void sched_enter_round(SchedCore *core, uint64_t round);
+/* Goes to the next round as often as one is done. */
+void sched_next_rounds(SchedCore *core, uint64_t now_ms);
+bool sched_last_round(const SchedCore *core);
+/* What lived in a pod that is there no more is lost: from the first round on, with those that are there now. `why` says what became of it. */
+void sched_begin_again(SchedCore *core, uint64_t now_ms, SchedActions *actions, const char *why);
 
 /* ---- loss.c ---- */
 

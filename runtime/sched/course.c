@@ -169,6 +169,12 @@ void course_place(Course *course, PlacementPolicy policy, int64_t nodes) {
     course->kept_bytes = most_kept(course);
 }
 
+void course_deal(Course *course, int64_t nodes) {
+    for (int s = 0; s < course->step_count; s++)
+        placement_deal(course->steps[s].placement, nodes);
+    course->kept_bytes = most_kept(course);
+}
+
 static int64_t max64(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
@@ -207,6 +213,10 @@ int64_t course_least(const Course *course) {
 
 bool course_fit(Course *course, int64_t memory, Error *error) {
     course->memory = memory;
+    for (int s = 0; s < course->step_count; s++) {
+        plan_free(course->steps[s].plan);
+        course->steps[s].plan = NULL;
+    }
     if (course->step_count == 1 && course->kept_bytes == 0)
         return (course->steps[0].plan = plan_make(course->steps[0].problem, memory, error)) != NULL;
     if (course->kept_bytes < memory)

@@ -25,6 +25,7 @@ typedef struct Course {
 /* Binds every step. NULL with the reason, which names the step where there are several. */
 Course *course_bind(Job *job, LeafChoice leaf, Error *error);
 void course_place(Course *course, PlacementPolicy policy, int64_t nodes);
+void course_deal(Course *course, int64_t nodes); /* anew, among no more nodes than it was placed for */
 /* Plans for `memory` bytes of a node: what it keeps between rounds, and the tiles at work of each step. */
 bool course_fit(Course *course, int64_t memory, Error *error);
 int64_t course_least(const Course *course); /* the least memory that there is a plan for; after course_place */

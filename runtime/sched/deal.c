@@ -82,13 +82,14 @@ static bool take_back(SchedCore *core, Lane *lane, int64_t most, bool idle, Wire
 static bool take_batch(SchedCore *core, const Pod *pod, WireBatch *batch) {
     Lane *lane = pod->lane != NO_LANE && core->lanes[pod->lane].left ? &core->lanes[pod->lane] : NULL;
     bool own = lane != NULL;
-    for (uint32_t i = 0; !own && i < core->lane_count; i++)
+    for (uint32_t i = 0; !own && !core->config.course && i < core->lane_count; i++)
         if (core->lanes[i].left > (lane ? lane->left : 0))
             lane = &core->lanes[i];
     if (!lane)
         return false;
     if (!(own ? take_front : take_back)(core, lane, (int64_t)batch_size(lane), pod->batch_count == 0, batch))
         return false;
+    batch->round = core->round;
     lane->left -= batch->count;
     core->left -= batch->count;
     for (uint64_t i = 0, unit = batch->first; i < batch->count; i++, unit += batch->step)
@@ -163,6 +164,8 @@ void sched_deal_begin(SchedCore *core) {
 }
 
 void sched_deal_join(SchedCore *core, Pod *pod) {
+    if (core->config.course)
+        return; /* when it begins again */
     for (uint32_t i = 0; i < core->lane_count && pod->lane == NO_LANE; i++)
         if (!core->lanes[i].owned) {
             core->lanes[i].owned = true;

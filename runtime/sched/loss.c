@@ -87,9 +87,18 @@ void sched_lose(SchedCore *core, Pod *pod, uint64_t now_ms, SchedActions *action
     va_end(args);
     bool held = pod->batch_count > 0 || pod->fresh + pod->asked > 0;
     core->fenced++;
+    bool at_work = pod->lane != NO_LANE;
     drop(core, pod, actions);
     if (core->phase >= PHASE_PUBLISHING)
         return;
+    if (core->config.course && core->phase == PHASE_RUNNING) {
+        sched_act_log(actions, "pod %s %s: it is given up", pod->node, why);
+        if (pods_left(core) == 0)
+            sched_job_over(core, 1, now_ms, "no pod is left; the last, pod %s, %s", pod->node, why);
+        else if (at_work)
+            sched_begin_again(core, now_ms, actions, why);
+        return;
+    }
     bool poison = suspect(core, pod, &culprit);
     uint64_t again = held ? free_units(core, pod) : 0;
     if (held)

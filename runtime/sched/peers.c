@@ -14,6 +14,14 @@ static bool same_host(const Pod *a, const Pod *b) {
 void sched_choose_fetched(SchedCore *core) {
     const SchedConfig *config = &core->config;
     bool apart = false;
+    if (config->course) {
+        uint64_t least = UINT64_MAX;
+        for (uint32_t i = 0; i < core->pod_count; i++)
+            if (core->pods[i].lane != NO_LANE && core->pods[i].memory < least)
+                least = core->pods[i].memory;
+        config->fetched(config->context, (int64_t)least);
+        return;
+    }
     core->fetched = config->fetched ? UINT64_MAX : 0;
     for (uint32_t i = 0; i < core->lane_count && core->fetched; i++) {
         const Pod *pod = &core->pods[i];
@@ -27,7 +35,29 @@ void sched_choose_fetched(SchedCore *core) {
         core->fetched = 0;
 }
 
+/* Of a course: every pod with a lane by its number, for what lives there is nowhere else. */
+static void name_lanes(const SchedCore *core, const Pod *pod, Peers *peers) {
+    peers->token = pod->token;
+    peers->node = pod->lane;
+    peers->placement = (uint8_t)core->config.placement->policy;
+    peers->fetched = 0;
+    peers->peers_count = core->lane_count;
+    memset(peers->peers, 0, core->lane_count * sizeof peers->peers[0]);
+    for (uint32_t i = 0; i < core->pod_count; i++) {
+        const Pod *other = &core->pods[i];
+        if (other->lane == NO_LANE)
+            continue;
+        if (other != pod)
+            memcpy(peers->peers[other->lane].endpoint, other->tile_endpoint, sizeof other->tile_endpoint);
+        memcpy(peers->peers[other->lane].node, other->node, sizeof other->node);
+    }
+}
+
 void sched_name_peers(const SchedCore *core, const Pod *pod, Peers *peers) {
+    if (core->config.course) {
+        name_lanes(core, pod, peers);
+        return;
+    }
     peers->token = pod->token;
     peers->node = (uint32_t)(pod - core->pods);
     peers->placement = (uint8_t)core->config.placement->policy;

@@ -7,7 +7,7 @@
 #include "runtime/pod/attach.h"
 #include "runtime/progress.h"
 #include "runtime/sched/core.h"
-#include "runtime/sched/sched.h"
+#include "runtime/sched/course.h"
 #include "runtime/task.h"
 #include "runtime/trace.h"
 #include "runtime/tune.h"
@@ -25,12 +25,15 @@ enum { MAX_TRACED = 1 << 22, TICK_MS = 100, PROGRESS_MS = 60000, FLUSH_MS = 3000
 typedef struct Server {
     Job *job;
     const ServeOptions *options;
-    Problem *problem;
-    Placement *placement;
+    Course *course;
+    Placement *placement; /* of the job's only kernel, or of the first step */
     Model model;
     double predicted;            /* seconds, where super-tiles were chosen by a model */
     int variants[CLASS_COUNT];   /* the leaf of each class of devices, or -1 and */
     Error refusals[CLASS_COUNT]; /* why the job does not run there */
+    int32_t step_variants[CLASS_COUNT][JOB_MAX_STEPS];
+    bool unfit;   /* there is no plan for the pods that are there, and */
+    Error misfit; /* why */
     Welcome *welcome;
     WireSeen expected[PHB_MAX_PARAMS];
     SchedCore *core;
@@ -145,6 +148,10 @@ static void step(Server *server, const SchedEvent *event) {
         unpublished |= perform(server, &server->actions.items[i], &error);
     if (unpublished)
         step(server, &(SchedEvent){.kind = SCHED_EVENT_PUBLISHED, .text = error.text});
+    if (server->unfit) {
+        server->unfit = false;
+        step(server, &(SchedEvent){.kind = SCHED_EVENT_FAILED, .text = server->misfit.text});
+    }
 }
 
 /* ---- the trace ---- */
@@ -171,7 +178,7 @@ static bool write_trace(Server *server, Error *error) {
     TracePod *pods = new_zeroed((size_t)count, sizeof *pods);
     for (uint32_t pod = 0; pod < count; pod++)
         pods[pod] = (TracePod){sched_pod_node(server->core, pod), &server->logs[pod]};
-    bool fine = trace_write(server->trace, server->options->trace, server->problem->kernel, pods, count, error);
+    bool fine = trace_write(server->trace, server->options->trace, server->job->kernel, pods, count, error);
     server->trace = NULL;
     free(pods);
     return fine;
@@ -222,7 +229,7 @@ static void show_progress(Server *server) {
     if (!sched_has_begun(server->core))
         return;
     if (server->progress.total == 0)
-        progress_begin(&server->progress, server->options->progress, stderr, server->problem->kernel->name, server->problem->units);
+        progress_begin(&server->progress, server->options->progress, stderr, server->job->kernel->name, server->course->units);
     progress_update(&server->progress, (int64_t)sched_units_done(server->core));
 }
 
@@ -285,65 +292,103 @@ static bool tune(Server *server, Error *error) {
     server->model = model_assumed(options);
     if (options->autotune == AUTOTUNE_NONE)
         return true;
-    if (!job_tune(server->job, &machine, options, &server->model, &tuned, error))
-        return false;
-    server->predicted = tuned.seconds;
-    fprintf(stderr, "%s\n", tuned.text);
-    free(tuned.text);
+    for (int s = 0; s < job_step_count(server->job); s++) {
+        if (!job_tune(job_step(server->job, s), &machine, options, &server->model, &tuned, error))
+            return false;
+        server->predicted += tuned.seconds * (double)(job_rounds(server->job) / job_step_count(server->job));
+        fprintf(stderr, "%s\n", tuned.text);
+        free(tuned.text);
+    }
     return true;
 }
 
 /* This machine's devices stand for the pods'. */
-static bool measure(Server *server, DeviceClass class, Error *error) {
+static bool measure(Server *server, Job *job, Error *error) {
     static const char *const names[CLASS_COUNT] = {[CLASS_CPU] = "cpu", [CLASS_GPU] = "auto", [CLASS_SIMT] = "simt"};
     DeviceSet set;
-    if (server->options->plan.leaf != LEAF_MEASURE || !device_select(names[class], server->job->kernel, false, &set, error) || set.class != class)
+    if (server->options->plan.leaf != LEAF_MEASURE || !device_select(names[job->device], job->kernel, false, &set, error) || set.class != job->device)
         return true; /* not here: the model chooses */
-    device_bar(&set, server->job);
-    return leaf_measure(server->job, &set.items[0], machine_processors(), server->options->log, stderr, error);
+    device_bar(&set, job);
+    return leaf_measure(job, &set.items[0], machine_processors(), server->options->log, stderr, error);
 }
 
-/* The leaf of each class of devices that pods may have. What super-tiles there are is the same for all. */
-static bool bind_classes(Server *server, Error *error) {
-    Job *job = server->job;
-    for (int class = 0; class < CLASS_COUNT; class ++) {
-        Error *why = &server->refusals[class];
-        job->device = (DeviceClass) class;
-        Problem *problem = measure(server, job->device, why) ? problem_bind(job, server->options->plan.leaf, why) : NULL;
-        server->variants[class] = problem != NULL ? (int)(problem->variant - job->kernel->variants) : -1;
-        if (server->problem == NULL)
-            server->problem = problem;
-        else
-            problem_free(problem);
+static Course *bind_class(Server *server, DeviceClass class, Error *error) {
+    for (int s = 0; s < job_step_count(server->job); s++) {
+        job_step(server->job, s)->device = class;
+        if (!measure(server, job_step(server->job, s), error))
+            return NULL;
     }
-    if (server->problem == NULL)
-        *error = server->refusals[CLASS_CPU];
-    return server->problem != NULL;
+    return course_bind(server->job, server->options->plan.leaf, error);
 }
 
-/* A SchedConfig.fetched. */
-static uint64_t choose_fetched(void *context, int64_t memory) {
-    const Server *server = context;
+/* The leaves of each class of devices that pods may have. What super-tiles there are is the same for all. */
+static bool bind_classes(Server *server, Error *error) {
+    for (int class = 0; class < CLASS_COUNT; class ++) {
+        Course *course = bind_class(server, (DeviceClass) class, &server->refusals[class]);
+        for (int s = 0; s < job_step_count(server->job); s++)
+            server->step_variants[class][s] =
+                course != NULL ? (int32_t)(course->steps[s].problem->variant - course->steps[s].problem->kernel->variants) : -1;
+        server->variants[class] = server->step_variants[class][0];
+        if (server->course == NULL)
+            server->course = course;
+        else
+            course_free(course);
+    }
+    if (server->course == NULL)
+        *error = server->refusals[CLASS_CPU];
+    return server->course != NULL;
+}
+
+static int64_t budget_of(const Server *server, int64_t memory) {
     int64_t budget = server->options->plan.memory;
+    return budget > 0 && budget < memory ? budget : memory;
+}
+
+/* A SchedConfig.fetched. Of a job of several steps it only sees whether the pods hold what lives in them. */
+static uint64_t choose_fetched(void *context, int64_t memory) {
+    Server *server = context;
+    if (server->job->sequence != NULL) {
+        course_deal(server->course, server->placement->nodes);
+        server->unfit = !course_fit(server->course, budget_of(server, memory), &server->misfit);
+        return 0;
+    }
     Error ignored; /* the pod says why it has no plan */
-    Plan *plan = plan_make(server->problem, budget > 0 && budget < memory ? budget : memory, &ignored);
+    Plan *plan = plan_make(server->course->steps[0].problem, budget_of(server, memory), &ignored);
     uint64_t tensors = plan != NULL ? plan_share(plan, server->placement, &server->model) : 0;
     plan_free(plan);
     return tensors;
 }
 
+/* A SchedConfig.round. */
+static uint64_t find_round(void *context, uint64_t round, Placement **placement) {
+    const Server *server = context;
+    const StepPlan *step = course_plan(server->course, (int64_t)round);
+    *placement = step->placement;
+    return (uint64_t)step->problem->units;
+}
+
+static uint64_t most_units(const Server *server) {
+    int64_t most = 0;
+    for (int s = 0; s < server->course->step_count; s++)
+        most = server->course->steps[s].problem->units > most ? server->course->steps[s].problem->units : most;
+    return (uint64_t)most;
+}
+
 static bool open_core(Server *server, Error *error) {
     const ServeOptions *options = server->options;
-    const PhbKernel *kernel = server->job->kernel;
-    if (!job_describe(server->job, (int)(server->problem->variant - kernel->variants), server->welcome, error))
+    if (!job_describe(server->job, 0, server->welcome, error))
         return false;
     server->welcome->budget = (uint64_t)options->plan.memory;
     server->welcome->trace = server->trace != NULL;
-    server->placement = placement_new(server->problem, options->plan.placement, WIRE_MAX_PODS);
+    course_place(server->course, options->plan.placement, WIRE_MAX_PODS);
+    server->placement = server->course->steps[0].placement;
     SchedConfig config = {
         .epoch = 1,
-        .units = (uint64_t)server->problem->units,
+        .units = most_units(server),
         .placement = server->placement,
+        .course = server->job->sequence != NULL,
+        .rounds = (uint64_t)server->course->rounds,
+        .round = find_round,
         .nodes = (uint32_t)options->nodes,
         .max_pods = WIRE_MAX_PODS,
         .join_window_ms = (uint32_t)options->join_window_ms,
@@ -362,6 +407,7 @@ static bool open_core(Server *server, Error *error) {
     };
     for (int class = 0; class < CLASS_COUNT; class ++) {
         config.variants[class] = server->variants[class];
+        config.step_variants[class] = server->step_variants[class];
         config.refusals[class] = server->refusals[class].text;
     }
     uint64_t seed;
@@ -419,7 +465,7 @@ static void summarise(const Server *server) {
         sched_pod_class(server->core, pod, pod == 0 ? first : class);
         mixed |= pod > 0 && strcmp(first, class) != 0;
     }
-    printf("%s: %" PRId64 " tiles in %.3f s on %s", server->problem->kernel->name, server->problem->units, progress_seconds(&server->progress),
+    printf("%s: %" PRId64 " tiles in %.3f s on %s", server->job->kernel->name, server->course->units, progress_seconds(&server->progress),
         mixed ? "mixed devices" : first);
     if (server->options->plan.autotune != AUTOTUNE_NONE)
         printf(" (predicted %.3f s)", server->predicted);
@@ -436,7 +482,7 @@ static void summarise(const Server *server) {
     struct timespec used;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
     double seconds = (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
-    say(server, LOG_DEBUG, "the scheduler took %.3f s of processor time, %.2f us a tile", seconds, seconds * 1e6 / (double)server->problem->units);
+    say(server, LOG_DEBUG, "the scheduler took %.3f s of processor time, %.2f us a tile", seconds, seconds * 1e6 / (double)server->course->units);
 }
 
 static void close_all(Server *server) {
@@ -454,8 +500,7 @@ static void close_all(Server *server) {
     if (server->trace != NULL)
         fclose(server->trace); /* there was nothing to write: the job did not begin */
     free(server->actions.items);
-    placement_free(server->placement);
-    problem_free(server->problem);
+    course_free(server->course);
     zmq_msg_close(&server->frame);
     free(server->welcome);
     free(server->inbox);
