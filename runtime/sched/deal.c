@@ -1,9 +1,9 @@
 /* Who gets which units: batches from lanes, and from the longest lane for who has run out of its own. */
 #include "runtime/sched/core_state.h"
 
-/* The first batches are large, so that messages are few, the last ones single units, so that pods end together. */
-static uint64_t batch_size(const Lane *lane) {
-    uint64_t size = lane->left / 8;
+/* The first batches are large, so that messages are few, the last ones single units, so that pods end together. Of a round nobody takes another's. */
+static uint64_t batch_size(const SchedCore *core, const Lane *lane) {
+    uint64_t size = core->config.course ? lane->left : lane->left / 8;
     return size < 1 ? 1 : size > 4096 ? 4096 : size;
 }
 
@@ -87,7 +87,7 @@ static bool take_batch(SchedCore *core, const Pod *pod, WireBatch *batch) {
             lane = &core->lanes[i];
     if (!lane)
         return false;
-    if (!(own ? take_front : take_back)(core, lane, (int64_t)batch_size(lane), pod->batch_count == 0, batch))
+    if (!(own ? take_front : take_back)(core, lane, (int64_t)batch_size(core, lane), pod->batch_count == 0, batch))
         return false;
     batch->round = core->round;
     lane->left -= batch->count;

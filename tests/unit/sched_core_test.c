@@ -903,6 +903,117 @@ START_TEST(peers_learn_who_is_lost) {
 }
 END_TEST
 
+static Problem round_problems[2];
+static Placement *round_placements[2];
+
+/* Of 6 units, and of 4, in turn. */
+static uint64_t find_round(void *context, uint64_t round, Placement **placement) {
+    (void)context;
+    *placement = round_placements[round % 2];
+    return (uint64_t)round_problems[round % 2].units;
+}
+
+static void begin_course(uint64_t rounds) {
+    config.nodes = 2;
+    config.units = 6;
+    config.course = true;
+    config.rounds = rounds;
+    config.round = find_round;
+    config.fetched = choose_fetched;
+    config.context = &asked;
+    asked = 0;
+    for (int i = 0; i < 2; i++) {
+        round_problems[i] = (Problem){.kernel = &kernel, .supers = {6 - 2 * i, 1, 1}, .units = 6 - 2 * i};
+        round_placements[i] = placement_new(&round_problems[i], PLACE_BLOCK, config.max_pods);
+    }
+    begin();
+    join_at(1, "tcp://10.0.0.1:11", 100, CLASS_CPU);
+    join_at(2, "tcp://10.0.0.1:12", 50, CLASS_CPU);
+}
+
+static void end_course(void) {
+    placement_free(round_placements[0]);
+    placement_free(round_placements[1]);
+}
+
+/* That a pod has units first .. first + count - 1 of a round, and no others. */
+static void expect_units(uint64_t pod, uint64_t round, uint64_t first, uint64_t count) {
+    const SchedState *state = state_for(pod);
+    for (uint32_t b = 0; b < state->batches_count; b++) {
+        ck_assert_uint_eq(state->batches[b].round, round);
+        ck_assert_uint_eq(state->batches[b].first, first);
+        first += state->batches[b].count;
+        count -= state->batches[b].count;
+    }
+    ck_assert_uint_eq(count, 0);
+}
+
+/* A round begins when all of the one before is stored, nobody takes another's units, and only the last is brought to the disk. */
+START_TEST(rounds_follow_one_another) {
+    begin_course(3);
+    ck_assert_int_eq(asked, 1);
+    ck_assert_int_eq(asked_memory[0], 50); /* the least */
+    ck_assert_uint_eq(peers_for(2)->peers_count, 2);
+    ck_assert_str_eq(composed.peers.peers[0].endpoint, "tcp://10.0.0.1:11"); /* of one host, too */
+    expect_units(1, 0, 0, 3);
+    pod_stored_all(1);
+    expect_units(1, 0, 0, 0);
+    expect_units(2, 0, 3, 3);
+    pod_stored_all(2);
+    expect_units(1, 1, 0, 2);
+    expect_units(2, 1, 2, 2);
+    ck_assert_uint_eq(sched_units_done(core), 6);
+    pod_stored_all(2);
+    pod_stored_all(1);
+    expect_units(2, 2, 3, 3);
+    ck_assert_uint_eq(state_for(1)->flush, 0);
+    pod_stored_all(1);
+    pod_stored_all(2);
+    ck_assert_uint_eq(sched_units_done(core), 16);
+    ck_assert_ptr_null(action_of(SCHED_ACTION_STORED, 0, 0));
+    pod_flushed(1);
+    ck_assert_ptr_null(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+    pod_flushed(2);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+    end_course();
+}
+END_TEST
+
+/* With whoever is there: a late pod, too. Three in one round are too many. */
+START_TEST(a_loss_begins_all_rounds_again) {
+    begin_course(3);
+    pod_stored_all(1);
+    pod_stored_all(2);
+    join_at(3, "tcp://10.0.0.3:11", 70, CLASS_CPU);
+    expect_units(3, 1, 0, 0);
+    uint64_t base = state_for(1)->batch_base;
+    from_pod(2, WIRE_BYE);
+    message.bye.token = tokens[2];
+    deliver(2);
+    ck_assert_uint_eq(sched_units_done(core), 0);
+    expect_units(1, 0, 0, 3);
+    expect_units(3, 0, 3, 3);
+    ck_assert_uint_gt(state_for(1)->batch_base, base); /* what it held is withdrawn */
+    ck_assert_uint_eq(peers_for(3)->node, 1);
+    ck_assert_str_eq(composed.peers.peers[1].endpoint, "");
+    ck_assert_str_eq(composed.peers.peers[0].endpoint, "tcp://10.0.0.1:11");
+    ck_assert_uint_eq(composed.header.plan_epoch, 2);
+    for (uint64_t last = 3; last <= 4; last++) {
+        ck_assert_ptr_null(action_of(SCHED_ACTION_FINISH, 0, 0));
+        pod_stored_all(1);
+        pod_stored_all(last);
+        if (last == 3)
+            join_at(4, "tcp://10.0.0.4:11", 50, CLASS_CPU);
+        from_pod(last, WIRE_BYE);
+        message.bye.token = tokens[last];
+        deliver(last);
+    }
+    ck_assert_int_eq(end_code(), 1);
+    ck_assert_ptr_nonnull(strstr(end_text(), "round 2 has brought down 3 pods"));
+    end_course();
+}
+END_TEST
+
 /* Other files at a late pod are no reason for a job that runs to end. */
 START_TEST(a_late_pod_with_other_files_is_refused) {
     config.nodes = 1;
@@ -1027,6 +1138,8 @@ int main(void) {
     tcase_add_test(cases, all_may_leave_and_others_come);
     tcase_add_test(cases, a_unit_that_kills_is_named);
     tcase_add_test(cases, peers_learn_who_is_lost);
+    tcase_add_test(cases, rounds_follow_one_another);
+    tcase_add_test(cases, a_loss_begins_all_rounds_again);
     tcase_add_test(cases, a_late_pod_with_other_files_is_refused);
     tcase_add_test(cases, places_are_used_again);
     tcase_add_test(cases, stored_batches_are_told_with_their_checksums);

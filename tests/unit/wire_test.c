@@ -58,6 +58,10 @@ static void fill(uint16_t type) {
     case WIRE_WELCOME:
         message.welcome.dims_count = (uint32_t)(draw() % (PHB_MAX_DIMS + 1));
         message.welcome.scalars_count = (uint32_t)(draw() % (PHB_MAX_PARAMS + 1));
+        message.welcome.steps_count = (uint32_t)(draw() % (WIRE_MAX_STEPS + 1));
+        message.welcome.step_dims_count = (uint32_t)(draw() % 300);
+        message.welcome.step_scalars_count = (uint32_t)(draw() % 100);
+        message.welcome.step_tensors_count = (uint32_t)(draw() % 100);
         message.welcome.tensors_count = (uint32_t)(draw() % (PHB_MAX_PARAMS + 1));
         for (uint32_t i = 0; i < message.welcome.tensors_count; i++) {
             draw_text(message.welcome.tensors[i].path, sizeof message.welcome.tensors[i].path);
