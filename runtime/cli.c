@@ -199,6 +199,7 @@ static int be_pod(const PhbProgram *program, const CommandLine *line) {
     RunOptions run = cli_run_options(line);
     PodServeOptions options = {
         .sched = values[OPTION_SCHEDULER].given ? values[OPTION_SCHEDULER].text : getenv("PHOBOS_SCHED"),
+        .persist = values[OPTION_PERSIST].given,
         .listen = values[OPTION_LISTEN].text,
         .advertise = values[OPTION_ADVERTISE].text,
         .node_name = values[OPTION_NODE_NAME].text,

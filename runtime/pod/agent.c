@@ -41,6 +41,7 @@ __attribute__((format(printf, 5, 6))) static void leave(
     agent->phase = AGENT_OVER;
     AgentAction *action = act(actions, AGENT_ACTION_EXIT);
     action->exit_code = exit_code;
+    action->next = agent->next;
     memcpy(action->text, agent->text, sizeof action->text);
 }
 
@@ -61,7 +62,18 @@ static void on_welcome(Agent *agent, const WireMessage *message, uint64_t now_ms
     act(actions, AGENT_ACTION_PROVE);
 }
 
+/* This job is not for this pod, but a later one may be. */
+static bool waits_after(const Agent *agent, const Reject *reject) {
+    static const uint8_t passing[] = {REJECT_FULL, REJECT_JOB_OVER, REJECT_DEVICE, REJECT_FILES};
+    bool passes = false;
+    for (size_t i = 0; i < sizeof passing; i++)
+        passes |= reject->code == passing[i];
+    return passes && agent->config.persist && agent->phase == AGENT_HELLO;
+}
+
 static void on_reject(Agent *agent, const Reject *reject, uint64_t now_ms, AgentActions *actions) {
+    if (waits_after(agent, reject))
+        return; /* hellos go on */
     agent->token = 0; /* it does not know us: no goodbye */
     if (agent->phase == AGENT_FAILED) {
         char text[sizeof agent->text];
@@ -125,6 +137,7 @@ static void on_sched_state(Agent *agent, const SchedState *state, uint32_t plan_
         flush_when_wanted(agent, actions);
         break;
     case SCHED_OVER:
+        agent->next = agent->config.persist && agent->phase != AGENT_FAILED && !agent->leaving;
         leave(agent, state->exit_code || agent->phase == AGENT_FAILED ? 1 : 0, now_ms, actions, "%s", state->text);
         break;
     default: /* a later protocol's: its scheduler would not have welcomed us */
@@ -182,6 +195,7 @@ static void on_tick(Agent *agent, uint64_t now_ms, AgentActions *actions) {
         return;
     }
     if (now_ms - agent->lease_start_ms >= agent->dead_ms) {
+        agent->next = agent->config.persist && agent->phase != AGENT_FAILED && !agent->leaving;
         leave(agent, agent->phase == AGENT_FAILED ? 1 : 75, now_ms, actions, "the scheduler has not been heard for %u s", agent->dead_ms / 1000);
         return;
     }

@@ -13,6 +13,7 @@
 typedef struct AgentConfig {
     Hello hello;       /* what this pod says of itself, incarnation and all */
     uint32_t hello_ms; /* between hellos until the scheduler answers */
+    bool persist;      /* when the job is over there may be another one */
 } AgentConfig;
 
 typedef enum AgentEventKind {
@@ -44,7 +45,7 @@ typedef enum AgentActionKind {
     AGENT_ACTION_RUN,   /* batch number `batch_number`: `batch` */
     AGENT_ACTION_DRAIN, /* end what has begun, and no more of the batches */
     AGENT_ACTION_FLUSH, /* then AGENT_EVENT_FLUSHED; beside the work */
-    AGENT_ACTION_EXIT,  /* the pod ends with `exit_code` */
+    AGENT_ACTION_EXIT,  /* the pod ends with `exit_code`, or where `next` is set begins anew with another incarnation */
     AGENT_ACTION_LOG,
 } AgentActionKind;
 
@@ -54,6 +55,7 @@ typedef struct AgentAction {
     uint64_t batch_number;
     WireBatch batch;
     int exit_code;
+    bool next;
     char text[512];
 } AgentAction;
 
@@ -82,6 +84,7 @@ typedef struct Agent {
     PodMoved moved;
     uint32_t plan_epoch; /* of the last PEERS; 0: there was none */
     bool leaving, flushing;
+    bool next; /* after this job */
     uint32_t flush_wanted, flush_begun, flushed;
     uint64_t batch_base, batch_end; /* numbers of the batches held: [base, end) */
     uint32_t done;                  /* bit i: batch_base + i */

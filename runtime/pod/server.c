@@ -54,7 +54,7 @@ typedef struct PodServer {
     WireSeen seen[PHB_MAX_PARAMS];
     Task *prove, *flush;
     bool unsent; /* there is no connection yet: hello again as soon as there is */
-    bool over;
+    bool over, next;
     int exit_code;
 } PodServer;
 
@@ -240,6 +240,7 @@ static void perform(PodServer *server, const AgentAction *action) {
         break;
     case AGENT_ACTION_EXIT:
         server->over = true;
+        server->next = action->next;
         server->exit_code = action->exit_code;
         say(server, action->exit_code ? LOG_ERROR : LOG_INFO, "%s", action->text);
         break;
@@ -443,12 +444,15 @@ static bool choose_device(PodServer *server, Error *error) {
     return true;
 }
 
+static void draw_incarnation(Hello *hello) {
+    if (getrandom(hello->incarnation, sizeof hello->incarnation, 0) != (ssize_t)sizeof hello->incarnation)
+        memcpy(hello->incarnation, &(uint64_t){clock_boot_ms() ^ (uint64_t)getpid() << 32}, sizeof(uint64_t));
+}
+
 static bool make_hello(PodServer *server, const char *endpoint, Hello *hello, Error *error) {
     const PodServeOptions *options = server->options;
     memcpy(hello->build_id, server->program->build_id, sizeof hello->build_id);
     hello->protocol_min = hello->protocol_max = WIRE_PROTOCOL;
-    if (getrandom(hello->incarnation, sizeof hello->incarnation, 0) != (ssize_t)sizeof hello->incarnation)
-        memcpy(hello->incarnation, &(uint64_t){clock_boot_ms() ^ (uint64_t)getpid() << 32}, sizeof(uint64_t));
     memcpy(hello->node, server->node, sizeof hello->node);
     const DeviceChoice *device = &server->devices.items[0];
     snprintf(hello->device, sizeof hello->device, "%s", device_name(device));
@@ -491,7 +495,8 @@ static bool open_sockets(PodServer *server, char *bound, size_t bound_size, Erro
            socket_connect(server->control, server->sched, error);
 }
 
-static void close_all(PodServer *server) {
+/* All that belongs to one job. */
+static void end_job(PodServer *server) {
     Error ignored;
     if (server->prove)
         task_end(server->prove, &ignored);
@@ -510,13 +515,34 @@ static void close_all(PodServer *server) {
     problem_free(server->problem);
     if (server->job)
         job_free(server->job);
+    trace_fini(&server->trace);
+    server->prove = server->flush = NULL;
+    server->pod = NULL;
+    server->rounds = NULL;
+    server->placement = NULL;
+    server->plan = NULL;
+    server->problem = NULL;
+    server->job = NULL;
+    server->clock = (PodClock){0};
+}
+
+/* For another job this is another pod: whoever knew the last one does not take this one for it. */
+static void begin_job(PodServer *server, AgentConfig *config) {
+    draw_incarnation(&config->hello);
+    server->over = server->next = server->unsent = false;
+    server->begun = server->broken = 0;
+    tile_plane_leave(server->tiles);
+    agent_init(&server->agent, config, clock_boot_ms());
+}
+
+static void close_all(PodServer *server) {
+    end_job(server);
     /* What was sent last, a goodbye, is given a moment to leave. */
     if (server->control)
         zmq_setsockopt(server->control, ZMQ_LINGER, &(int){200}, sizeof(int));
     handshake_unwatch(server->control, server->watch);
     socket_close(server->control);
     tile_plane_close(server->tiles);
-    trace_fini(&server->trace);
     free(server->polled);
     socket_context_free(server->context);
     guard_free(server->guard);
@@ -539,9 +565,8 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
     Error error;
     char bound[256];
     int exit_code = EXIT_FAILED;
-    AgentConfig config = {.hello_ms = HELLO_MS};
+    AgentConfig config = {.hello_ms = HELLO_MS, .persist = options->persist};
     if (choose_device(server, &error) && open_sockets(server, bound, sizeof bound, &error) && make_hello(server, bound, &config.hello, &error)) {
-        agent_init(&server->agent, &config, clock_boot_ms());
         if (endpoint_is_open(bound) && !options->keys)
             say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);
         const char *told = config.hello.tile_endpoint;
@@ -551,8 +576,12 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
                 "address, or --advertise, changes that",
                 told);
         say(server, LOG_INFO, "waiting for a scheduler at %s", server->sched);
-        step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
-        loop(server);
+        do {
+            end_job(server);
+            begin_job(server, &config);
+            step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
+            loop(server);
+        } while (server->next);
         exit_code = server->exit_code;
         if (exit_code == EXIT_FENCED)
             _exit(exit_code); /* what it has begun must not go on, and may never end */

@@ -14,6 +14,7 @@ typedef struct PodServeOptions {
     int threads;           /* 0: the processors that this process may use */
     int64_t memory;        /* 0: half of the machine's, or most of the card's */
     bool insecure;
+    bool persist; /* when a job is over, waits for the next one */
     const Keys *keys;   /* borrowed; NULL: whoever connects is let in */
     const Roots *roots; /* borrowed: where files may be; NULL: anywhere */
     LogLevel log;

@@ -96,13 +96,23 @@ void tile_plane_join(TilePlane *plane, Pod *pod, const uint8_t job_id[16], const
     plane->fetches = fetch_new((int)instructions, peers->peers_count);
 }
 
-void tile_plane_join_rounds(TilePlane *plane, const Rounds *rounds, const uint8_t job_id[16], uint32_t plan_epoch, const Peers *peers) {
+void tile_plane_leave(TilePlane *plane) {
     for (uint32_t s = 0; s < plane->source_count; s++)
         socket_close(plane->sources[s].socket); /* what comes late goes nowhere */
     free(plane->sources);
     fetch_free(plane->fetches);
     serve_free(plane->serve);
+    plane->sources = NULL;
+    plane->source_count = 0;
+    plane->fetches = NULL;
     plane->serve = serve_new();
+    plane->pod = NULL;
+    plane->rounds = NULL;
+    plane->waiting_count = 0;
+}
+
+void tile_plane_join_rounds(TilePlane *plane, const Rounds *rounds, const uint8_t job_id[16], uint32_t plan_epoch, const Peers *peers) {
+    tile_plane_leave(plane);
     plane->rounds = rounds;
     plane->plan_epoch = plan_epoch;
     tile_plane_join(plane, NULL, job_id, peers, GATHERED_AT_ONCE);

@@ -24,6 +24,8 @@ void tile_plane_join_rounds(TilePlane *plane, const Rounds *rounds, const uint8_
 void tile_plane_serve(TilePlane *plane, Pod *pod);
 /* Asks for a piece, again and again, until it is there. */
 void tile_plane_gather(TilePlane *plane, const FetchRequest *request);
+/* The job is over: nothing of it is served or fetched any more. */
+void tile_plane_leave(TilePlane *plane);
 /* A PodFetch and a PodShelved. */
 bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request);
 void tile_plane_shelved(TilePlane *plane, int64_t place, const TileView *tile);
