@@ -73,6 +73,7 @@ static int run(const PhbProgram *program, const char *path, const char *json, co
         fprintf(texts->messages, "remark: %s\n", job->remarks.lines[i]);
     cli_settle_job(&line, job);
     RunOptions options = cli_run_options(&line);
+    options.plan.placement = cli_placement(&line, job);
     options.out = options.errors = texts->out;
     options.messages = texts->messages;
     options.is_cancelled = how->is_cancelled;

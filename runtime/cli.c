@@ -126,6 +126,12 @@ void cli_settle_job(const CommandLine *line, Job *job) {
         job_step(job, s)->split_k = line->values[OPTION_SPLIT_K].number;
 }
 
+/* What steps leave in pods is best read there. */
+PlacementPolicy cli_placement(const CommandLine *line, const Job *job) {
+    const OptionValue *value = &line->values[OPTION_PLACEMENT];
+    return !value->given && job->sequence != NULL ? PLACE_NEAR : (PlacementPolicy)value->number;
+}
+
 /* --key and --peers; *keys stays NULL where neither is given. */
 static bool load_keys(const CommandLine *line, Keys **keys, int *exit_code) {
     const char *key = cli_key(line), *peers = line->values[OPTION_PEERS].text;
@@ -170,6 +176,7 @@ static int make_keys(const CommandLine *line) {
 static int serve(Job *job, const CommandLine *line) {
     const OptionValue *values = line->values;
     RunOptions run = cli_run_options(line);
+    run.plan.placement = cli_placement(line, job);
     ServeOptions options = {
         .listen = values[OPTION_LISTEN].text,
         .nodes = (int)values[OPTION_NODES].number,
@@ -244,6 +251,7 @@ static int with_job(const PhbProgram *program, const CommandLine *line) {
     RunOptions options = cli_run_options(line);
     const OptionValue *values = line->values;
     int code;
+    options.plan.placement = cli_placement(line, job);
     if (values[OPTION_CHECK].given) {
         code = check_job(job, &options);
     } else if (values[OPTION_PLAN].given) {

@@ -44,5 +44,6 @@ bool cli_parse_bytes(const char *text, int64_t *bytes);
 /* How a job runs that runs in this process; messages go to stderr, the summary to stdout. */
 RunOptions cli_run_options(const CommandLine *line);
 void cli_settle_job(const CommandLine *line, Job *job); /* what the line says of each of its steps */
+PlacementPolicy cli_placement(const CommandLine *line, const Job *job); /* as given, else what suits the job */
 
 #endif

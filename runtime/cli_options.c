@@ -221,8 +221,6 @@ static void check_places(const CommandLine *line, ErrorList *errors) {
     }
     if (line->values[OPTION_ROLE].given && line->values[OPTION_ROLE].number > ROLE_KEYGEN)
         errors_add(errors, "--role=%s is not supported yet", line->values[OPTION_ROLE].text);
-    if (line->values[OPTION_PLACEMENT].given && line->values[OPTION_PLACEMENT].number > PLACE_BLOCK)
-        errors_add(errors, "--placement=%s is not supported yet", line->values[OPTION_PLACEMENT].text);
     Error error;
     if (line->values[OPTION_LISTEN].given && !endpoint_check_bind(line->values[OPTION_LISTEN].text, line->values[OPTION_INSECURE].given || cli_key(line) != NULL, &error))
         errors_add(errors, "--listen: %s", error.text);

@@ -42,6 +42,7 @@ typedef struct Local {
     int stop_event; /* an eventfd: written, and never read, when the pods are to stop */
     int over_event; /* an eventfd: written by a pod that has ended */
     atomic_int arrived; /* pods that have done their part of the round */
+    atomic_llong round; /* that they may work on */
     Task *reserve;  /* takes the outputs' space; NULL once it has ended */
     bool no_space;
     Error space_error;
@@ -125,15 +126,16 @@ static PodStatus run_units(LocalPod *local_pod, Pod *pod, const Placement *place
 }
 
 /* The last pod that has done its part opens the gates. False: the job is stopped. */
-static bool pass_gate(LocalPod *local_pod) {
+static bool pass_gate(LocalPod *local_pod, int64_t next) {
     Local *local = local_pod->local;
     if (atomic_fetch_add(&local->arrived, 1) + 1 == local->pod_count) {
         atomic_store(&local->arrived, 0);
+        atomic_store(&local->round, next);
         for (int p = 0; p < local->pod_count; p++)
             eventfd_write(local->pods[p].gate, 1);
     }
     eventfd_t ignored;
-    while (eventfd_read(local_pod->gate, &ignored) != 0)
+    while (atomic_load(&local->round) < next || eventfd_read(local_pod->gate, &ignored) != 0)
         if (wait_turn(local_pod, -1, local_pod->gate, false))
             return false;
     return true;
@@ -152,7 +154,7 @@ static PodStatus run_rounds(LocalPod *local_pod) {
         if (status != POD_RUNNING)
             return status;
         done += placement_count(step->placement, local_pod->number);
-        if (round + 1 < course->rounds && !pass_gate(local_pod))
+        if (round + 1 < course->rounds && !pass_gate(local_pod, round + 1))
             return POD_STOPPED;
     }
     return POD_DONE;

@@ -33,7 +33,6 @@ static void describe_kernel(const Job *job, int variant, Welcome *welcome) {
     const PhbKernel *kernel = job->kernel;
     welcome->kernel = (uint32_t)(kernel - job->program->kernels);
     welcome->variant = (uint32_t)variant;
-    welcome->split_k = job->split_k;
     welcome->dims_count = (uint32_t)kernel->dim_count;
     memcpy(welcome->dims, job->dims, sizeof job->dims[0] * (size_t)kernel->dim_count);
     welcome->scalars_count = (uint32_t)kernel->scalar_count;
@@ -42,6 +41,7 @@ static void describe_kernel(const Job *job, int variant, Welcome *welcome) {
 
 bool job_describe(const Job *job, int variant, Welcome *welcome, Error *error) {
     memset(welcome, 0, offsetof(Welcome, tensors));
+    welcome->split_k = job_step(job, 0)->split_k;
     if (job->sequence == NULL)
         describe_kernel(job, variant, welcome);
     else if (!steps_describe(job, welcome, error))

@@ -123,6 +123,7 @@ void steps_attach(const PhbProgram *program, const Welcome *welcome, Job *job) {
     for (int s = 0; s < sequence->count; s++) {
         JobStep *step = &sequence->steps[s];
         step->job = attach_step(program, &welcome->steps[s], dims, scalars);
+        step->job->split_k = welcome->split_k;
         const PhbKernel *kernel = step->job->kernel;
         step->tensors = new_zeroed((size_t)kernel->tensor_count, sizeof *step->tensors);
         for (int t = 0; t < kernel->tensor_count; t++)

@@ -161,10 +161,36 @@ Course *course_bind(Job *job, LeafChoice leaf, Error *error) {
     return NULL;
 }
 
+/* Of what an earlier step writes and this one reads, the largest tile. */
+static bool find_near(const Course *course, int step, Near *near) {
+    const StepPlan *plan = &course->steps[step];
+    *near = (Near){.writer = NULL};
+    for (int t = 0; t < plan->problem->kernel->tensor_count; t++) {
+        const Operand *read = &plan->problem->operands[t];
+        int whole = job_tensor(course->job, step, t);
+        if (read->tensor->mode == PHB_WRITE || (near->read != NULL && near->read->bytes >= read->bytes))
+            continue;
+        for (int s = step - 1; s >= 0; s--) {
+            const Problem *writer = course->steps[s].problem;
+            int w = 0;
+            while (w < writer->kernel->tensor_count && (job_tensor(course->job, s, w) != whole || writer->kernel->tensors[w].mode == PHB_READ))
+                w++;
+            if (w == writer->kernel->tensor_count)
+                continue;
+            *near = (Near){course->steps[s].placement, &writer->operands[w], read};
+            break;
+        }
+    }
+    return near->writer != NULL;
+}
+
 void course_place(Course *course, PlacementPolicy policy, int64_t nodes) {
     for (int s = 0; s < course->step_count; s++) {
-        placement_free(course->steps[s].placement);
-        course->steps[s].placement = placement_new(course->steps[s].problem, policy, nodes);
+        StepPlan *step = &course->steps[s];
+        Near near;
+        placement_free(step->placement);
+        step->placement = policy == PLACE_NEAR && find_near(course, s, &near) ? placement_new_near(step->problem, &near, nodes) :
+                                                                                placement_new(step->problem, policy, nodes);
     }
     course->kept_bytes = most_kept(course);
 }

@@ -82,10 +82,66 @@ static void split_box(Placement *placement, Box box, int64_t first, int64_t node
     }
 }
 
+/* ---- near: where most of what a unit reads was computed ---- */
+
+/* The node that has the middle of what a unit reads. */
+static int64_t near_node(const Placement *placement, int64_t unit) {
+    const Near *near = &placement->near;
+    int64_t at[COORDINATES], there[COORDINATES] = {0};
+    unit_coordinates(placement->problem, unit, at);
+    for (int k = 0; k < near->read->rank; k++) {
+        int axis = near->read->axis[k];
+        int64_t low = axis >= 0 && axis != CHUNK ? at[axis] * near->read->size[k] : 0;
+        int64_t extent = axis >= 0 && axis != CHUNK ? min64(near->read->size[k], near->read->whole[k] - low) : near->read->whole[k];
+        if (near->written->axis[k] >= 0)
+            there[near->written->axis[k]] = min64(low + extent / 2, near->written->whole[k] - 1) / near->written->size[k];
+    }
+    there[CHUNK] = 0;
+    return placement_node(near->writer, there);
+}
+
+static void deal_near(Placement *placement) {
+    int64_t units = placement->problem->units, nodes = placement->nodes;
+    for (int64_t node = 0; node <= nodes; node++)
+        placement->first[node] = 0;
+    for (int64_t unit = 0; unit < units; unit++) {
+        placement->owners[unit] = (uint16_t)near_node(placement, unit);
+        placement->first[placement->owners[unit] + 1]++;
+    }
+    for (int64_t node = 0; node < nodes; node++)
+        placement->first[node + 1] += placement->first[node];
+    /* Backwards, so that the ends of the nodes' parts become their beginnings. */
+    for (int64_t unit = units - 1; unit >= 0; unit--)
+        placement->list[--placement->first[placement->owners[unit] + 1]] = unit;
+    for (int64_t node = 0; node < nodes; node++)
+        placement->first[node] = placement->first[node + 1];
+    placement->first[nodes] = units;
+}
+
+Placement *placement_new_near(const Problem *problem, const Near *near, int64_t nodes) {
+    if (problem->units > PLACE_NEAR_UNITS || nodes > UINT16_MAX)
+        return placement_new(problem, PLACE_BLOCK, nodes);
+    Placement *placement = new_zeroed(1, sizeof *placement);
+    *placement = (Placement){.problem = problem, .policy = PLACE_NEAR, .near = *near};
+    placement->owners = new_zeroed((size_t)problem->units, sizeof *placement->owners);
+    placement->list = new_zeroed((size_t)problem->units, sizeof *placement->list);
+    placement->first = new_zeroed((size_t)nodes + 1, sizeof *placement->first);
+    placement_deal(placement, nodes);
+    return placement;
+}
+
+/* The next units of a node as far as they are evenly apart. */
+static UnitRange near_run(const int64_t *list, int64_t left, int64_t most) {
+    UnitRange run = {.first = list[0], .count = 1, .step = left > 1 ? list[1] - list[0] : 1};
+    while (run.count < left && run.count < most && list[run.count] - list[run.count - 1] == run.step)
+        run.count++;
+    return run;
+}
+
 Placement *placement_new(const Problem *problem, PlacementPolicy policy, int64_t nodes) {
     Placement *placement = new_zeroed(1, sizeof *placement);
-    *placement = (Placement){.problem = problem, .policy = policy};
-    if (policy == PLACE_BLOCK) {
+    *placement = (Placement){.problem = problem, .policy = policy == PLACE_NEAR ? PLACE_BLOCK : policy};
+    if (placement->policy == PLACE_BLOCK) {
         int depths = 1;
         for (int64_t n = nodes; n > 1; n = n / 2 + n % 2)
             depths++;
@@ -98,6 +154,8 @@ Placement *placement_new(const Problem *problem, PlacementPolicy policy, int64_t
 
 void placement_deal(Placement *placement, int64_t nodes) {
     placement->nodes = nodes;
+    if (placement->policy == PLACE_NEAR)
+        deal_near(placement);
     if (placement->policy != PLACE_BLOCK)
         return;
     const int64_t *supers = placement->problem->supers;
@@ -109,6 +167,9 @@ void placement_free(Placement *placement) {
         return;
     free(placement->boxes);
     free(placement->axes);
+    free(placement->owners);
+    free(placement->list);
+    free(placement->first);
     free(placement);
 }
 
@@ -119,6 +180,8 @@ int64_t placement_count(const Placement *placement, int64_t node) {
         const int64_t *size = placement->boxes[node].size;
         return size[0] * size[1] * size[2];
     }
+    if (placement->policy == PLACE_NEAR)
+        return placement->first[node + 1] - placement->first[node];
     int64_t units = placement->problem->units;
     return node < units ? (units - node + placement->nodes - 1) / placement->nodes : 0;
 }
@@ -136,6 +199,8 @@ UnitRange placement_run(const Placement *placement, int64_t node, int64_t offset
     if (placement->policy == PLACE_BLOCK)
         return box_run(placement->problem, &placement->boxes[node], offset, most);
     int64_t left = placement_count(placement, node) - offset;
+    if (placement->policy == PLACE_NEAR)
+        return near_run(placement->list + placement->first[node] + offset, left, most);
     return (UnitRange){.first = node + offset * placement->nodes, .count = min64(left, most), .step = placement->nodes};
 }
 
@@ -143,6 +208,8 @@ int64_t placement_node(const Placement *placement, const int64_t at[COORDINATES]
     const int64_t *supers = placement->problem->supers;
     if (placement->policy == PLACE_ROUND_ROBIN)
         return ((at[2] * supers[1] + at[1]) * supers[0] + at[0]) % placement->nodes;
+    if (placement->policy == PLACE_NEAR)
+        return placement->owners[(at[2] * supers[1] + at[1]) * supers[0] + at[0]];
     int64_t first = 0, nodes = placement->nodes, size[3] = {supers[0], supers[1], supers[2]}, place[3] = {at[0], at[1], at[2]};
     for (int depth = 0; nodes > 1; depth++) {
         int axis = placement->axes[depth * placement->nodes + first];

@@ -57,7 +57,8 @@ const char *plan_mode_name(int mode) {
 }
 
 const char *plan_policy_name(PlacementPolicy policy) {
-    return policy == PLACE_BLOCK ? "block" : "round-robin";
+    static const char *const names[] = {"round-robin", "block", "near-data"};
+    return names[policy];
 }
 
 /* ---- text ---- */

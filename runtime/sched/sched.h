@@ -193,15 +193,30 @@ typedef struct Box {
     int64_t low[3], size[3]; /* super-tiles */
 } Box;
 
-typedef struct Placement {
+typedef struct Placement Placement;
+
+/* What units are near to: the tiles that another problem's units write where these read. */
+typedef struct Near {
+    const Placement *writer;
+    const Operand *written, *read; /* the same tensor, of the writer's problem and of this one */
+} Near;
+
+struct Placement {
     const Problem *problem; /* borrowed */
     PlacementPolicy policy;
     int64_t nodes;
     Box *boxes;    /* BLOCK: of each node; it may be empty */
     uint8_t *axes; /* BLOCK: along which axis boxes were cut, by depth and first node */
-} Placement;
+    Near near;     /* NEAR */
+    uint16_t *owners;      /* NEAR: of each unit, */
+    int64_t *list, *first; /* units node by node, and where each node's begin */
+};
+
+#define PLACE_NEAR_UNITS (INT64_C(1) << 24) /* that tables are made for; more go by boxes */
 
 Placement *placement_new(const Problem *problem, PlacementPolicy policy, int64_t nodes);
+/* Near what `near` says, which is borrowed and dealt before this one; where that is too much to note down, by boxes. */
+Placement *placement_new_near(const Problem *problem, const Near *near, int64_t nodes);
 void placement_deal(Placement *placement, int64_t nodes); /* anew, among no more nodes than it was made for; takes no memory */
 void placement_free(Placement *placement);
 int64_t placement_count(const Placement *placement, int64_t node); /* its units */

@@ -106,7 +106,6 @@ static const struct {
     {"--mixed --check job.json", "--mixed means nothing here: it goes with a run"},
     {"--selfcheck --role=sched job.json", "--selfcheck means nothing here: it goes with a run"},
     {"--audit=5% job.json", "--audit is not supported yet"},
-    {"--placement=near-data job.json", "--placement=near-data is not supported yet"},
     {"--resume job.json", "--resume is not supported yet"},
     {"--trace=t.json --check job.json", "--trace means nothing here: it goes with a run"},
     {"--root=/data job.json", "--root means nothing here: it goes with --role=pod"},
