@@ -196,7 +196,7 @@ static void run_batch(PodServer *server, const AgentAction *action) {
 /* Tiles that several pods use come from their homes, those of lost ones from their files. */
 static void take_peers(PodServer *server, const Peers *peers) {
     Error error;
-    if (server->rounds != NULL && peers->placement <= PLACE_BLOCK && peers->peers_count > 0 && peers->node < peers->peers_count)
+    if (server->rounds != NULL && peers->placement <= PLACE_NEAR && peers->peers_count > 0 && peers->node < peers->peers_count)
         join_rounds(server, peers);
     if (server->rounds != NULL)
         return;
@@ -204,7 +204,7 @@ static void take_peers(PodServer *server, const Peers *peers) {
         tile_plane_lose(server->tiles, peers);
         return;
     }
-    if (peers->placement > PLACE_BLOCK || peers->peers_count == 0)
+    if (peers->placement > PLACE_NEAR || peers->peers_count == 0)
         return;
     server->placement = placement_new(server->problem, (PlacementPolicy)peers->placement, peers->peers_count);
     if (!plan_fetch(server->plan, server->placement, peers->fetched))

@@ -87,8 +87,8 @@ static void split_box(Placement *placement, Box box, int64_t first, int64_t node
 /* The node that has the middle of what a unit reads. */
 static int64_t near_node(const Placement *placement, int64_t unit) {
     const Near *near = &placement->near;
-    int64_t at[COORDINATES], there[COORDINATES] = {0};
-    unit_coordinates(placement->problem, unit, at);
+    const int64_t *supers = placement->problem->supers;
+    int64_t at[3] = {unit % supers[0], unit / supers[0] % supers[1], unit / supers[0] / supers[1]}, there[COORDINATES] = {0};
     for (int k = 0; k < near->read->rank; k++) {
         int axis = near->read->axis[k];
         int64_t low = axis >= 0 && axis != CHUNK ? at[axis] * near->read->size[k] : 0;

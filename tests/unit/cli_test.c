@@ -110,7 +110,6 @@ static const struct {
     {"--trace=t.json --check job.json", "--trace means nothing here: it goes with a run"},
     {"--root=/data job.json", "--root means nothing here: it goes with --role=pod"},
     {"--root= --role=pod", "--root: expected something, found \"\""},
-    {"--persist --role=pod", "--persist is not supported yet"},
     {"--key=k job.json", "--key means nothing here: it goes with --role=sched"},
     {"--peers=p --role=keygen", "--peers means nothing here: it goes with --role=sched"},
     /* wrong before it is unsupported */
