@@ -1,5 +1,6 @@
 /* phb_main: what a produced executable does with its command line. */
 #include "runtime/cli.h"
+#include "runtime/crash.h"
 #include "runtime/net/keys.h"
 #include "runtime/pod/server.h"
 #include "runtime/sched/course.h"
@@ -99,17 +100,19 @@ RunOptions cli_run_options(const CommandLine *line) {
     return (RunOptions){
         .pods = (int)values[OPTION_PODS].number,
         .threads = (int)values[OPTION_THREADS].number,
-        .plan = {
-            .leaf = (LeafChoice)values[OPTION_LEAF].number,
-            .placement = (PlacementPolicy)values[OPTION_PLACEMENT].number,
-            .autotune = values[OPTION_AUTOTUNE].given ? AUTOTUNE_MODEL + (int)values[OPTION_AUTOTUNE].number : AUTOTUNE_NONE,
-            .memory = memory_bound(values),
-            .link_bw = values[OPTION_LINK_BW].rate,
-            .leaf_flops = values[OPTION_LEAF_FLOPS].rate,
-        },
+        .plan =
+            {
+                .leaf = (LeafChoice)values[OPTION_LEAF].number,
+                .placement = (PlacementPolicy)values[OPTION_PLACEMENT].number,
+                .autotune = values[OPTION_AUTOTUNE].given ? AUTOTUNE_MODEL + (int)values[OPTION_AUTOTUNE].number : AUTOTUNE_NONE,
+                .memory = memory_bound(values),
+                .link_bw = values[OPTION_LINK_BW].rate,
+                .leaf_flops = values[OPTION_LEAF_FLOPS].rate,
+            },
         .progress = (ProgressMode)values[OPTION_PROGRESS].number,
         .log = values[OPTION_LOG].given ? (LogLevel)values[OPTION_LOG].number : LOG_WARNING,
         .keep_staging = values[OPTION_KEEP_STAGING].given,
+        .resume = values[OPTION_RESUME].given,
         .trace = values[OPTION_TRACE].text,
         .selfcheck = values[OPTION_SELFCHECK].given,
         .device = values[OPTION_DEVICE].text,
@@ -189,6 +192,7 @@ static int serve(Job *job, const CommandLine *line) {
         .progress = run.progress,
         .log = run.log,
         .keep_staging = run.keep_staging,
+        .resume = run.resume,
         .trace = run.trace,
     };
     int exit_code;
@@ -275,6 +279,11 @@ int phb_main(const PhbProgram *program, int argc, char **argv) {
         fprintf(stderr, "error: kernels of ABI %d, runtime of ABI %d: compile and link with one version of Phobos\n", program->abi_version,
             PHB_ABI_VERSION);
         return EXIT_FAILED;
+    }
+    Error error;
+    if (!crash_init(&error)) {
+        fprintf(stderr, "error: %s\n", error.text);
+        return EXIT_USAGE;
     }
     bool parsed = cli_parse(argc, argv, &line, &errors);
     errors_print(&errors, stderr);

@@ -1,5 +1,6 @@
 /* job.json as a whole: the file, its sections, the kernel that it names. */
 #include "runtime/job_reader.h"
+#include "runtime/sched/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -239,9 +240,20 @@ Job *job_load_text(const PhbProgram *program, const char *text, const char *fold
     return job;
 }
 
+/* As its staging files: gone, unless any of them is kept. */
+static void end_journal(Job *job) {
+    bool keep = false;
+    for (int i = 0; job->journal != NULL && i < job->kernel->tensor_count; i++)
+        keep |= job->tensors[i].keep_staging;
+    if (job->journal != NULL && !keep)
+        journal_remove(job->journal);
+    journal_free(job->journal);
+}
+
 void job_free(Job *job) {
     if (job == NULL)
         return;
+    end_journal(job);
     for (int i = 0; job->tensors != NULL && i < job->kernel->tensor_count; i++)
         tensor_file_close(&job->tensors[i]);
     sequence_free(job->sequence);

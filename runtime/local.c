@@ -1,3 +1,4 @@
+#include "runtime/keep.h"
 #include "runtime/measure.h"
 #include "runtime/pod/pod.h"
 #include "runtime/progress.h"
@@ -15,10 +16,15 @@
 
 #define TICK_MS 50 /* how soon an interruption is seen, and how smooth a bar may be */
 
+/* Of a pod's units, where a journal is kept: the more there are, the less is done again after a crash. */
+enum { JOURNALED_BATCHES = 256 };
+
 /* One pod and the thread that owns it. */
 typedef struct LocalPod {
     struct Local *local;
     int number;
+    UnitRange ranges[ENGINE_MAX_RANGES]; /* that it has, by tag */
+    uint64_t given;                      /* ranges, in all */
     pthread_t thread;
     int gate;          /* an eventfd: written when the next round begins */
     Pod **pods;        /* one a step */
@@ -46,6 +52,7 @@ typedef struct Local {
     Task *reserve;  /* takes the outputs' space; NULL once it has ended */
     bool no_space;
     Error space_error;
+    Keep *keep; /* NULL: this run is not for the outputs */
     double seconds, predicted;
     FILE *trace; /* or NULL */
 } Local;
@@ -62,10 +69,19 @@ static bool is_interrupted(const Local *local) {
 
 /* ---- pods ---- */
 
+/* A PodRangeDone. */
+static void range_done(void *context, uint64_t tag, int64_t count, uint64_t checksum) {
+    const LocalPod *pod = context;
+    UnitRange range = pod->ranges[tag % ENGINE_MAX_RANGES];
+    range.count = count;
+    keep_batch(pod->local->keep, range, checksum);
+}
+
 static bool open_pods(LocalPod *local_pod) {
     const Local *local = local_pod->local;
     const Course *course = local->course;
     const DeviceChoice *device = &local->devices.items[local_pod->number % local->devices.count];
+    bool journal = local->keep != NULL && keep_journals(local->keep);
     PodOptions options = {
         .number = local_pod->number,
         .threads = local->threads,
@@ -74,6 +90,9 @@ static bool open_pods(LocalPod *local_pod) {
         .cpu_level = getenv("PHOBOS_CPU_LEVEL"),
         .simt = local->options->simt,
         .trace = local->trace != NULL ? &local_pod->trace : NULL,
+        .range_done = journal ? range_done : NULL,
+        .checksums = journal,
+        .context = local_pod,
     };
     for (int s = 0; s < course->step_count; s++) {
         local_pod->pods[s] = pod_open(course->steps[s].plan, &options, &local_pod->error);
@@ -87,12 +106,22 @@ static bool open_pods(LocalPod *local_pod) {
     return true;
 }
 
-/* Gives the pod of its units what it takes in; *given counts them. */
-static void give_units(const LocalPod *local_pod, const Placement *placement, Pod *pod, int64_t *given) {
-    int64_t units = placement_count(placement, local_pod->number);
-    while (*given < units && pod_has_room(pod)) {
-        UnitRange run = placement_run(placement, local_pod->number, *given, units);
-        pod_give(pod, run);
+/* Gives the pod of its units what it takes in; *passed counts them, and those that need not be done, *given those that do. */
+static void give_units(LocalPod *local_pod, const Placement *placement, Pod *pod, int64_t *passed, int64_t *given) {
+    const Keep *keep = local_pod->local->keep;
+    int64_t units = placement_count(placement, local_pod->number), more;
+    int64_t most = keep != NULL && keep_journals(keep) ? units / JOURNALED_BATCHES + 1 : units;
+    while (*passed < units && pod_has_room(pod)) {
+        UnitRange run = placement_run(placement, local_pod->number, *passed, most);
+        more = run.count;
+        if (keep != NULL)
+            run = keep_missing(keep, run, &more);
+        run.tag = local_pod->given;
+        if (run.count > 0) {
+            local_pod->ranges[local_pod->given++ % ENGINE_MAX_RANGES] = run;
+            pod_give(pod, run);
+        }
+        *passed += more;
         *given += run.count;
     }
 }
@@ -106,18 +135,18 @@ static bool wait_turn(const LocalPod *local_pod, int pod, int other, bool stoppi
 
 /* This pod's units of a round. */
 static PodStatus run_units(LocalPod *local_pod, Pod *pod, const Placement *placement, int64_t done) {
-    int64_t given = 0, units = placement_count(placement, local_pod->number), before = pod_units_done(pod);
+    int64_t passed = 0, given = 0, units = placement_count(placement, local_pod->number), before = pod_units_done(pod);
     bool stopping = false;
-    give_units(local_pod, placement, pod, &given);
+    give_units(local_pod, placement, pod, &passed, &given);
     PodStatus status = pod_turn(pod);
-    while (status == POD_RUNNING && (stopping || pod_units_done(pod) - before < units)) {
+    while (status == POD_RUNNING && (stopping || passed < units || pod_units_done(pod) - before < given)) {
         if (wait_turn(local_pod, pod_fd(pod), -1, stopping)) {
             stopping = true;
             pod_stop(pod);
         }
         status = pod_turn(pod);
         if (status == POD_RUNNING && !stopping)
-            give_units(local_pod, placement, pod, &given);
+            give_units(local_pod, placement, pod, &passed, &given);
         atomic_store(&local_pod->done, done + pod_units_done(pod) - before);
     }
     if (status == POD_BROKEN)
@@ -171,7 +200,7 @@ static void *pod_thread(void *context) {
 }
 
 static int64_t units_done(const Local *local) {
-    int64_t done = 0;
+    int64_t done = local->keep != NULL ? local->keep->resume.units : 0;
     for (int p = 0; p < local->started; p++)
         done += atomic_load(&local->pods[p].done);
     return done;
@@ -270,7 +299,7 @@ static void summarise(const Local *local) {
     if (local->course->rounds > 1)
         fprintf(out, " in %" PRId64 " rounds", local->course->rounds);
     fprintf(out, " in %.3f s on %s", local->seconds, class);
-    if (local->options->plan.autotune != AUTOTUNE_NONE)
+    if (local->predicted > 0)
         fprintf(out, " (predicted %.3f s)", local->predicted);
     for (int p = 0; p < local->pod_count; p++)
         fprintf(out, "%s pod %d computed %lld", p == 0 ? ";" : ",", p, (long long)atomic_load(&local->pods[p].done));
@@ -323,7 +352,8 @@ static bool make_plan(Local *local, int *exit_code, Error *error) {
     if (plan.memory <= 0)
         return false;
     *exit_code = EXIT_USAGE;
-    if (plan.autotune != AUTOTUNE_NONE && !tune(local, &plan, error))
+    bool begun = local->keep != NULL && local->keep->resume.state != NULL;
+    if (plan.autotune != AUTOTUNE_NONE && !begun && !tune(local, &plan, error))
         return false;
     if (plan.leaf == LEAF_MEASURE && !measure(local, error))
         return false;
@@ -404,14 +434,20 @@ static int run_job(Local *local) {
     const RunOptions *options = local->options;
     Error error;
     int exit_code;
+    if (!keep_open(local->keep, local->job, options, &error))
+        return fail(options, EXIT_FAILED, &error);
+    if (local->keep->resume.published) {
+        fprintf(options->out, "%s: the outputs of an earlier run are in place\n", local->job->kernel->name);
+        return EXIT_DONE;
+    }
     if (!make_plan(local, &exit_code, &error))
         return fail(options, exit_code, &error);
     if (options->trace != NULL && (local->trace = trace_open(options->trace, local->job, &error)) == NULL)
         return fail(options, EXIT_FAILED, &error);
     exit_code = EXIT_DONE;
     if (!open_events(local, &error) || !outputs_stage(local->job, options->keep_staging, &error) ||
-        (options->selfcheck && !selfcheck(local->job, options, local->course->memory, run_variation, local, &error)) || !run_pods(local, &error) ||
-        !outputs_publish(local->job, &error))
+        (options->selfcheck && !selfcheck(local->job, options, local->course->memory, run_variation, local, &error)) ||
+        !keep_take(local->keep, local->course, &local->devices, &error) || !run_pods(local, &error) || !keep_publish(local->keep, &error))
         exit_code = fail(options, EXIT_FAILED, &error);
     else
         summarise(local);
@@ -447,13 +483,16 @@ int local_run(Job *job, const RunOptions *options) {
     if (!select_devices(job, options, &devices, &error))
         return fail(options, EXIT_FAILED, &error);
     Local local;
+    Keep keep;
     local_init(&local, job, options, &devices);
+    local.keep = &keep;
     if (devices.reason.text[0] != '\0') {
         char text[sizeof error.text + 64];
         snprintf(text, sizeof text, "leaves run on the CPU: %s", devices.reason.text);
         say(&local, devices.missed ? LOG_WARNING : LOG_INFO, text);
     }
     int exit_code = run_job(&local);
+    keep_close(&keep);
     local_fini(&local);
     return exit_code;
 }

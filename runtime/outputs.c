@@ -1,6 +1,8 @@
 /* The written tensors of a job, from staging to publication. */
-#include "runtime/runtime.h"
+#include "runtime/crash.h"
+#include "runtime/sched/journal.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
 /* What is not reserved must do for all outputs on one file system together. */
@@ -37,17 +39,80 @@ bool outputs_reserve(Job *job, Error *error) {
     return true;
 }
 
-bool outputs_publish(Job *job, Error *error) {
+static bool is_written(const Job *job, int tensor) {
+    return job->kernel->tensors[tensor].mode != PHB_READ;
+}
+
+/* From here on --resume finishes what is begun. */
+static bool journal_outputs(const Job *job, Error *error) {
+    JournalPublish *publish = new_zeroed(1, sizeof *publish);
+    publish->tensors_count = (uint32_t)job->kernel->tensor_count;
+    bool fine = true;
+    for (int t = 0; fine && t < job->kernel->tensor_count; t++) {
+        struct stat status;
+        if (!is_written(job, t))
+            continue;
+        fine = fstat(job->tensors[t].staging_fd, &status) == 0 || error_errno(error, "cannot look at \"%s\"", job->tensors[t].staging_path);
+        publish->tensors[t].inode = status.st_ino;
+        snprintf(publish->tensors[t].staging, sizeof publish->tensors[t].staging, "%s", job->tensors[t].staging_path);
+    }
+    fine = fine && journal_publish(job->journal, publish, error);
+    free(publish);
+    return fine;
+}
+
+static void end_journal(Job *job) {
+    journal_done(job->journal);
+    journal_free(job->journal);
+    job->journal = NULL;
+}
+
+/* Renames them all. After the first one there is no way back, and what is left must not go. */
+static bool rename_outputs(Job *job, Error *error) {
+    int renamed = 0;
+    for (int t = 0; t < job->kernel->tensor_count; t++) {
+        if (!is_written(job, t))
+            continue;
+        crash_point(CRASH_RENAME, CRASH_BEGIN);
+        if (!tensor_file_publish(&job->tensors[t], error)) {
+            renamed += job->tensors[t].staging_path == NULL; /* what failed came after that */
+            for (int rest = t; renamed > 0 && job->journal != NULL && rest < job->kernel->tensor_count; rest++)
+                job->tensors[rest].keep_staging = is_written(job, rest);
+            if (renamed > 0 && job->journal != NULL) {
+                Error why = *error;
+                error_set(error, "%.900s; --resume puts the rest in place", why.text);
+            }
+            return false;
+        }
+        renamed++;
+        crash_point(CRASH_RENAME, CRASH_END);
+    }
+    return true;
+}
+
+bool outputs_finish(Job *job, Error *error) {
     const PhbKernel *kernel = job->kernel;
     TensorFile *files = job->tensors;
     for (int t = 0; t < kernel->tensor_count; t++)
         if (kernel->tensors[t].mode != PHB_WRITE && files[t].exists && !tensor_file_unchanged(&files[t], error))
             return false;
     for (int t = 0; t < kernel->tensor_count; t++)
-        if (kernel->tensors[t].mode != PHB_READ && !tensor_file_sync(&files[t], error))
+        if (is_written(job, t) && !tensor_file_sync(&files[t], error))
             return false;
-    for (int t = 0; t < kernel->tensor_count; t++)
-        if (kernel->tensors[t].mode != PHB_READ && !tensor_file_publish(&files[t], error))
-            return false;
+    return true;
+}
+
+bool outputs_publish(Job *job, Error *error) {
+    if (!outputs_finish(job, error))
+        return false;
+    crash_point(CRASH_PUBLISH, CRASH_BEGIN);
+    if (job->journal != NULL && !journal_outputs(job, error))
+        return false;
+    crash_point(CRASH_PUBLISH, CRASH_HALF);
+    if (!rename_outputs(job, error))
+        return false;
+    crash_point(CRASH_PUBLISH, CRASH_END);
+    if (job->journal != NULL)
+        end_journal(job);
     return true;
 }

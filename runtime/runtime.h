@@ -134,13 +134,18 @@ int64_t tensor_file_bytes(const TensorFile *file); /* of the elements; never ove
 bool tensor_file_read(const TensorFile *file, const Region *region, void *rows, int64_t pitch, Error *error);
 /* Writes a region of the new contents. Thread-safe; regions of different calls do not overlap. */
 bool tensor_file_write(const TensorFile *file, const Region *region, const void *rows, int64_t pitch, Error *error);
-/* Locks the target against a second job, creates the staging file and finds room for it, writes its header; copies the old contents first if `keep_old`. */
+/* Locks the target against a second job, until it is published or closed. */
+bool tensor_file_lock(TensorFile *file, Error *error);
+/* Locks the target where that is not done yet, creates the staging file and finds room for it, writes its header; copies the old contents first if
+ * `keep_old`. */
 bool tensor_file_stage(TensorFile *file, bool keep_old, Error *error);
 /* fdatasync and the permissions of the old file: all of publishing that can fail for want of space or a broken disk. A job with several outputs calls it for
  * each of them before it publishes the first. */
 bool tensor_file_sync(TensorFile *file, Error *error);
-/* tensor_file_sync where it is not done yet, rename over the target, fsync of the folder, unlock. */
+/* tensor_file_sync where it is not done yet, rename over the target, fsync of the folder. */
 bool tensor_file_publish(TensorFile *file, Error *error);
+/* fsync of the folder that a file is in; false, with errno: it failed. */
+bool folder_sync(const char *path);
 /* Removes the staging file and the lock, if any; closes everything. Never fails. */
 void tensor_file_close(TensorFile *file);
 /* False ("input changed") when size, mtime or inode are not what they were at job start. */
@@ -221,6 +226,7 @@ typedef struct Job {
     bool *barred;         /* as kernel->variants: leaves that are not to be taken; NULL: none */
     ErrorList remarks;    /* what is legal and yet worth saying */
     atomic_bool settled;  /* how it ends: outputs_reserve has nothing more to do */
+    struct Journal *journal; /* what it has come to, or NULL; a failed job's goes with its staging files */
 } Job;
 
 /* One of several steps: a kernel, and which of the job's tensors its tensors are. */
@@ -263,7 +269,10 @@ void info_print_json(const PhbProgram *program, FILE *out);    /* --info=json */
 bool outputs_stage(Job *job, bool keep_staging, Error *error);
 /* Takes the space that staging left to be taken; beside everything else, until job->settled. */
 bool outputs_reserve(Job *job, Error *error);
-/* Checks that no input changed, brings every output to the disk, then renames them all: what can fail comes before the first rename. */
+/* Checks that no input changed and brings every output to the disk. */
+bool outputs_finish(Job *job, Error *error);
+/* The same where it is not done yet, journals what is to be renamed where there is a journal, then renames it all: what can fail
+ * comes before the first rename. Where a rename after the first one fails, the rest of the files and the journal stay, for --resume. */
 bool outputs_publish(Job *job, Error *error);
 
 /* ---- local.c: scheduler and pods in this process ---- */
@@ -302,6 +311,7 @@ typedef struct RunOptions {
     ProgressMode progress;
     LogLevel log;
     bool keep_staging;
+    bool resume;        /* keep a journal, and go on from one that is there */
     const char *trace;  /* file for what pods did, or NULL */
     bool selfcheck;     /* first run the job under several plans and compare */
     const char *device; /* the value of --device, or NULL */

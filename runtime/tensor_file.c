@@ -137,18 +137,26 @@ FileVerdict tensor_file_open(TensorFile *file, const char *path, int mode, Error
 }
 
 /* The holder removes the lock file, so one that was opened before and locked after that is a name no more: then it is made again. */
-static bool lock_target(TensorFile *file, Error *error) {
+bool tensor_file_lock(TensorFile *file, Error *error) {
+    if (file->lock_fd >= 0)
+        return true;
     file->lock_path = format_text("%s.phobos-lock", file->path);
     for (;;) {
         int fd = open(file->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0)
-            return error_errno(error, "cannot create the lock file \"%s\"", file->lock_path);
+        if (fd < 0) {
+            error_errno(error, "cannot create the lock file \"%s\"", file->lock_path);
+            free(file->lock_path);
+            file->lock_path = NULL;
+            return false;
+        }
         if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
             if (errno == EWOULDBLOCK)
                 error_set(error, "another job is writing \"%s\": it holds \"%s\"", file->path, file->lock_path);
             else
                 error_errno(error, "cannot lock \"%s\"", file->lock_path);
             close(fd);
+            free(file->lock_path);
+            file->lock_path = NULL;
             return false;
         }
         struct stat held, named;
@@ -257,7 +265,7 @@ static bool fill_staging(TensorFile *file, bool keep_old, Error *error) {
 }
 
 bool tensor_file_stage(TensorFile *file, bool keep_old, Error *error) {
-    if (lock_target(file, error) && create_staging(file, error) && fill_staging(file, keep_old, error))
+    if (tensor_file_lock(file, error) && create_staging(file, error) && fill_staging(file, keep_old, error))
         return true;
     tensor_file_close(file);
     return false;
@@ -275,16 +283,16 @@ bool tensor_file_sync(TensorFile *file, Error *error) {
     return true;
 }
 
-static bool sync_folder(const TensorFile *file, Error *error) {
-    char *folder = folder_of(file->path);
+bool folder_sync(const char *path) {
+    char *folder = folder_of(path);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Some file systems cannot sync a folder and need not. */
     bool fine = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL || errno == EROFS);
-    if (!fine)
-        error_errno(error, "\"%s\" is in place, but its folder cannot be brought to the disk", file->path);
+    int code = errno;
     if (fd >= 0)
         close(fd);
     free(folder);
+    errno = code;
     return fine;
 }
 
@@ -295,9 +303,7 @@ bool tensor_file_publish(TensorFile *file, Error *error) {
         return error_errno(error, "cannot rename \"%s\" to \"%s\"", file->staging_path, file->path);
     free(file->staging_path);
     file->staging_path = NULL;
-    bool fine = sync_folder(file, error);
-    unlock_target(file);
-    return fine;
+    return folder_sync(file->path) || error_errno(error, "\"%s\" is in place, but its folder cannot be brought to the disk", file->path);
 }
 
 void tensor_file_close(TensorFile *file) {

@@ -1,5 +1,6 @@
-#include "runtime/clock.h"
 #include "runtime/pod/pod.h"
+#include "runtime/clock.h"
+#include "runtime/crash.h"
 #include "runtime/thread.h"
 
 #include <inttypes.h>
@@ -361,12 +362,20 @@ static void describe_failure(Pod *pod) {
         &pod->error, "pod %d: tensor '%s', tile %" PRId64 ": %s", pod->number, name, action->code->uses[action->operand].tile, pod->failure.text);
 }
 
+/* Of a load, what it turned out to be. */
+static bool crash_where(TraceKind kind, CrashWhen when) {
+    static const int sites[] = {[TRACE_LOAD] = CRASH_LOAD, [TRACE_FETCH] = CRASH_FETCH, [TRACE_COMPUTE] = CRASH_COMPUTE, [TRACE_STORE] = CRASH_STORE};
+    return kind != TRACE_COPY && crash_point((CrashSite)sites[kind], when);
+}
+
 static void carry_out(Pod *pod, const EngineAction *action) {
     switch (action->kind) {
     case ENGINE_LOAD:
     case ENGINE_STORE:
         pod->issued[action->instruction] = *action;
         pod->how[action->instruction] = move_kind(pod, action);
+        if (crash_where(pod->how[action->instruction], CRASH_BEGIN))
+            *(char *)arena_slot(&pod->arena, action->operand, action->code->uses[action->operand].slot) ^= 1; /* as if it were computed wrongly */
         if (!take_shared(pod, action))
             move_tile(pod, action, NULL);
         break;
@@ -375,6 +384,7 @@ static void carry_out(Pod *pod, const EngineAction *action) {
         pod->how[action->instruction] = TRACE_COMPUTE;
         pod->begun_ns[action->instruction] = pod->trace != NULL ? clock_ns() : 0;
         launch_leaf(pod, action);
+        crash_where(TRACE_COMPUTE, CRASH_BEGIN);
         break;
     case ENGINE_RANGE_DONE:
         if (pod->range_done != NULL)
@@ -474,6 +484,7 @@ static void take_completion(Pod *pod, const Completion *ended) {
     const EngineAction *action = &pod->issued[ended->instruction];
     TraceKind kind = pod->how[ended->instruction];
     WireEvent event = {.kind = (uint8_t)kind};
+    crash_where(kind, CRASH_END);
     if (kind == TRACE_COMPUTE) {
         event.operand = (uint32_t)step_code(pod->problem, &action->code->step);
         event.tile = (uint64_t)action->code->step.unit;

@@ -1,7 +1,8 @@
-#include "runtime/clock.h"
 #include "runtime/pod/server.h"
-#include "runtime/net/proof.h"
+#include "runtime/clock.h"
+#include "runtime/crash.h"
 #include "runtime/net/curve.h"
+#include "runtime/net/proof.h"
 #include "runtime/net/socket.h"
 #include "runtime/pod/agent.h"
 #include "runtime/pod/attach.h"
@@ -80,17 +81,20 @@ static void fail(PodServer *server, const Error *error) {
 /* On a thread: opening and fingerprinting may wait for a slow disk. */
 static bool run_prove(void *context, Error *error) {
     PodServer *server = context;
+    crash_point(CRASH_PROVE, CRASH_BEGIN);
     server->job = job_attach(server->program, server->welcome, server->options->roots, server->seen, error);
     return server->job != NULL;
 }
 
 static bool run_flush(void *context, Error *error) {
     const Job *job = context;
+    crash_point(CRASH_FLUSH, CRASH_BEGIN);
     for (int t = 0; t < job->kernel->tensor_count; t++) {
         const TensorFile *file = &job->tensors[t];
         if (file->staging_fd >= 0 && fdatasync(file->staging_fd) != 0)
             return error_errno(error, "cannot bring \"%s\" to the disk", file->path);
     }
+    crash_point(CRASH_FLUSH, CRASH_END);
     return true;
 }
 
@@ -217,6 +221,8 @@ static void take_peers(PodServer *server, const Peers *peers) {
 static void perform(PodServer *server, const AgentAction *action) {
     switch (action->kind) {
     case AGENT_ACTION_SEND:
+        if (action->type == WIRE_HELLO)
+            crash_point(CRASH_HELLO, CRASH_BEGIN);
         agent_compose(&server->agent, action->type, server->outbox);
         server->unsent = !socket_send(server->control, NULL, server->outbox, NULL, 0);
         break;

@@ -1,5 +1,6 @@
 #include "runtime/checksum.h"
 #include "runtime/clock.h"
+#include "runtime/crash.h"
 #include "runtime/pod/pod.h"
 #include "runtime/thread.h"
 
@@ -109,12 +110,29 @@ static bool read_beyond(const StoreTask *task, const Region *region, char *rows,
     return true;
 }
 
+/* Where a test wants it in two halves, to end the process in between or to spoil what its checksum has been taken of. */
+static bool write_rows(const StoreTask *task, const Region *region, char *rows, Error *error) {
+    if (!crash_is_set(CRASH_STORE, CRASH_HALF))
+        return tensor_file_write(task->file, region, rows, task->pitch, error);
+    Region part = *region;
+    int last = task->rank - 1;
+    part.extent[last] = region->extent[last] / 2;
+    int64_t half = part.extent[last] * task->element;
+    if (!tensor_file_write(task->file, &part, rows, task->pitch, error))
+        return false;
+    if (crash_point(CRASH_STORE, CRASH_HALF))
+        rows[half] ^= 1;
+    part.origin[last] += part.extent[last];
+    part.extent[last] = region->extent[last] - part.extent[last];
+    return tensor_file_write(task->file, &part, rows + half, task->pitch, error);
+}
+
 /* Between the task's file and the host's memory. */
 static bool move_rows(const StoreTask *task, const Region *region, void *rows, uint64_t *checksum, Error *error) {
     if (task->write && task->checksum != NULL)
         *checksum += region_checksum(task->tensor, task->file, region, rows, task->pitch);
     if (task->write)
-        return tensor_file_write(task->file, region, rows, task->pitch, error);
+        return write_rows(task, region, rows, error);
     if (is_inside(task->file, region))
         return tensor_file_read(task->file, region, rows, task->pitch, error);
     return read_beyond(task, region, rows, error);

@@ -81,6 +81,11 @@ void sched_pod_class(const SchedCore *core, uint32_t pod, char text[32]) {
     class_describe(core->pods[pod].class, core->pods[pod].arch, text);
 }
 
+void sched_pod_device(const SchedCore *core, uint32_t pod, DeviceClass *class, int *arch) {
+    *class = core->pods[pod].class;
+    *arch = core->pods[pod].arch;
+}
+
 uint64_t sched_pod_units(const SchedCore *core, uint32_t pod) {
     return core->pods[pod].units;
 }
@@ -294,6 +299,7 @@ static void take_done(SchedCore *core, Pod *pod, uint32_t place, uint64_t count,
     SchedAction *action = sched_act(actions, SCHED_ACTION_STORED);
     batch.count = count;
     action->batch = batch;
+    action->pod = (uint32_t)(pod - core->pods);
     action->checksum = checksum;
 }
 

@@ -22,6 +22,9 @@ typedef struct SchedConfig {
     uint64_t units;
     const WireBatch *stored; /* units that are on the disk already and not to be done; borrowed, and read by sched_core_new alone */
     size_t stored_count;
+    bool begun;              /* what is stored was computed */
+    DeviceClass begun_class; /* on this class of devices, */
+    int begun_arch;          /* of GPUs of this architecture */
     Placement *placement; /* for max_pods, of as many units; borrowed */
     bool course;          /* a job of several steps: units are a round's, `units` the most of any, and `rounds` of them follow one another */
     uint64_t rounds;
@@ -77,6 +80,7 @@ typedef struct SchedAction {
     uint16_t reject_code; /* SEND of REJECT */
     int exit_code;
     WireBatch batch; /* STORED */
+    uint32_t pod;    /* STORED: whose */
     uint64_t checksum;
     char text[512];
 } SchedAction;
@@ -118,6 +122,7 @@ uint32_t sched_pod_count(const SchedCore *core); /* that ever joined */
 const char *sched_pod_node(const SchedCore *core, uint32_t pod);
 void sched_pod_class(const SchedCore *core, uint32_t pod, char text[32]); /* as class_describe */
 uint64_t sched_pod_units(const SchedCore *core, uint32_t pod);
+void sched_pod_device(const SchedCore *core, uint32_t pod, DeviceClass *class, int *arch);
 int64_t sched_pod_find(const SchedCore *core, uint64_t token); /* -1: whose there is none */
 const PodMoved *sched_pod_moved(const SchedCore *core, uint32_t pod);
 

@@ -8,6 +8,10 @@ static const char *way_to(DeviceClass class) {
     return class == CLASS_GPU ? "--device=cuda:K" : class == CLASS_SIMT ? "--device=simt" : "--device=cpu";
 }
 
+static bool same_class(const Pod *pod, const Hello *hello) {
+    return (uint8_t)pod->class == hello->device_class && pod->arch == hello->arch;
+}
+
 /* A job runs on one class, its first pod's: another would give other bits. */
 static bool takes_class(const SchedCore *core, uint64_t connection, const Hello *hello, SchedActions *actions) {
     const SchedConfig *config = &core->config;
@@ -23,9 +27,10 @@ static bool takes_class(const SchedCore *core, uint64_t connection, const Hello 
         sched_act_log(actions, "pod %s refused: the job does not run on %s: %.300s", hello->node, theirs, config->refusals[class]);
         return false;
     }
-    const Pod *other = NULL;
+    Pod before = {.node = "an earlier one", .class = config->begun_class, .arch = config->begun_arch};
+    const Pod *other = config->begun && !same_class(&before, hello) ? &before : NULL;
     for (uint32_t i = 0; i < core->pod_count && !other; i++)
-        if (sched_pod_live(&core->pods[i]) && (core->pods[i].class != class || core->pods[i].arch != hello->arch))
+        if (sched_pod_live(&core->pods[i]) && !same_class(&core->pods[i], hello))
             other = &core->pods[i];
     if (!other)
         return true;

@@ -1,5 +1,6 @@
-#include "runtime/clock.h"
 #include "runtime/sched/server.h"
+#include "runtime/clock.h"
+#include "runtime/crash.h"
 #include "runtime/measure.h"
 #include "runtime/net/curve.h"
 #include "runtime/net/proof.h"
@@ -8,6 +9,7 @@
 #include "runtime/progress.h"
 #include "runtime/sched/core.h"
 #include "runtime/sched/course.h"
+#include "runtime/sched/resume.h"
 #include "runtime/task.h"
 #include "runtime/trace.h"
 #include "runtime/tune.h"
@@ -49,6 +51,9 @@ typedef struct Server {
     uint64_t replanned_ns; /* the longest that it took to deal anew after a loss */
     FILE *trace;    /* or NULL */
     TraceLog *logs; /* of each pod, where a trace is wanted */
+    Resume resume;
+    WireBatch *stored;   /* what is kept of the earlier run */
+    bool journal_failed; /* and said to be */
     bool over;
     int exit_code;
 } Server;
@@ -110,6 +115,25 @@ static void send(Server *server, const SchedAction *action) {
     socket_send(server->control, &route, server->outbox, NULL, 0);
 }
 
+static void journal_batch(Server *server, const SchedAction *action) {
+    Error error;
+    if (server->course->rounds > 1)
+        return; /* what rounds leave to one another is gone with the pods: such a job begins anew */
+    JournalStored stored = {.first = action->batch.first, .count = action->batch.count, .step = action->batch.step, .checksum = action->checksum};
+    DeviceClass class;
+    int arch;
+    sched_pod_device(server->core, action->pod, &class, &arch);
+    stored.device = (uint8_t) class;
+    stored.arch = (uint16_t)arch;
+    crash_point(CRASH_BATCH, CRASH_BEGIN);
+    bool fine = journal_stored(server->job->journal, &stored, &error);
+    crash_point(CRASH_BATCH, CRASH_END);
+    if (fine || server->journal_failed)
+        return;
+    server->journal_failed = true; /* the job goes on: it loses no more than what a crash would cost */
+    say(server, LOG_WARNING, "warning: %s", error.text);
+}
+
 /* True: the core wants to hear at once that publishing could not even begin. */
 static bool perform(Server *server, const SchedAction *action, Error *error) {
     switch (action->kind) {
@@ -117,7 +141,9 @@ static bool perform(Server *server, const SchedAction *action, Error *error) {
         send(server, action);
         break;
     case SCHED_ACTION_FORGET:
+        break;
     case SCHED_ACTION_STORED:
+        journal_batch(server, action);
         break;
     case SCHED_ACTION_PUBLISH:
         stop_reserve(server);
@@ -263,11 +289,24 @@ static void loop(Server *server) {
 
 /* ---- start and end ---- */
 
+/* Of a job of one round what an earlier run stored is kept; of any other its publication alone is journaled. */
+static bool take_earlier(Server *server, Error *error) {
+    if (server->course->rounds == 1)
+        return resume_take(&server->resume, server->job, server->course->steps[0].problem, server->variants, error);
+    resume_drop(&server->resume, server->job);
+    server->job->journal = resume_begin(server->job, server->course->units, server->variants, &server->resume, error);
+    return server->job->journal != NULL;
+}
+
 /* Stages the outputs, marks them, and takes down what pods are to see. */
 static bool stage(Server *server, Error *error) {
     Job *job = server->job;
-    if (!outputs_stage(job, server->options->keep_staging, error) || !(server->reserve = task_start(run_reserve, job, error)))
+    if (!outputs_stage(job, server->options->keep_staging, error))
         return false;
+    crash_point(CRASH_STAGE, CRASH_BEGIN);
+    if (!take_earlier(server, error) || !(server->reserve = task_start(run_reserve, job, error)))
+        return false;
+    crash_point(CRASH_STAGE, CRASH_HALF);
     for (int t = 0; t < job->kernel->tensor_count; t++) {
         TensorFile *file = &job->tensors[t];
         WireSeen *seen = &server->expected[t];
@@ -280,6 +319,7 @@ static bool stage(Server *server, Error *error) {
         if (seen->error)
             return error_set(error, "cannot read \"%s\": %s", file->path, strerror((int)seen->error));
     }
+    crash_point(CRASH_STAGE, CRASH_END);
     return true;
 }
 
@@ -290,7 +330,7 @@ static bool tune(Server *server, Error *error) {
     TuneMachine machine = {&device, server->options->nodes > 0 ? server->options->nodes : 1, machine_processors(), false};
     Tuned tuned;
     server->model = model_assumed(options);
-    if (options->autotune == AUTOTUNE_NONE)
+    if (options->autotune == AUTOTUNE_NONE || server->resume.state != NULL)
         return true;
     for (int s = 0; s < job_step_count(server->job); s++) {
         if (!job_tune(job_step(server->job, s), &machine, options, &server->model, &tuned, error))
@@ -374,6 +414,14 @@ static uint64_t most_units(const Server *server) {
     return (uint64_t)most;
 }
 
+static void list_stored(Server *server) {
+    server->stored = new_zeroed(server->resume.stored_count, sizeof *server->stored);
+    for (size_t i = 0; i < server->resume.stored_count; i++) {
+        const JournalStored *stored = &server->resume.stored[i];
+        server->stored[i] = (WireBatch){.first = stored->first, .count = stored->count, .step = stored->step};
+    }
+}
+
 static bool open_core(Server *server, Error *error) {
     const ServeOptions *options = server->options;
     if (!job_describe(server->job, 0, server->welcome, error))
@@ -382,9 +430,13 @@ static bool open_core(Server *server, Error *error) {
     server->welcome->trace = server->trace != NULL;
     course_place(server->course, options->plan.placement, WIRE_MAX_PODS);
     server->placement = server->course->steps[0].placement;
+    list_stored(server);
     SchedConfig config = {
-        .epoch = 1,
+        .epoch = server->resume.generation,
         .units = most_units(server),
+        .stored = server->stored,
+        .stored_count = server->resume.stored_count,
+        .begun = server->resume.stored_count > 0,
         .placement = server->placement,
         .course = server->job->sequence != NULL,
         .rounds = (uint64_t)server->course->rounds,
@@ -405,6 +457,10 @@ static bool open_core(Server *server, Error *error) {
         .fetched = choose_fetched,
         .context = server,
     };
+    if (config.begun) {
+        config.begun_class = (DeviceClass)server->resume.stored[0].device;
+        config.begun_arch = server->resume.stored[0].arch;
+    }
     for (int class = 0; class < CLASS_COUNT; class ++) {
         config.variants[class] = server->variants[class];
         config.step_variants[class] = server->step_variants[class];
@@ -467,7 +523,7 @@ static void summarise(const Server *server) {
     }
     printf("%s: %" PRId64 " tiles in %.3f s on %s", server->job->kernel->name, server->course->units, progress_seconds(&server->progress),
         mixed ? "mixed devices" : first);
-    if (server->options->plan.autotune != AUTOTUNE_NONE)
+    if (server->predicted > 0)
         printf(" (predicted %.3f s)", server->predicted);
     for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++)
         printf("%s pod %s computed %" PRIu64, pod == 0 ? ";" : ",", sched_pod_node(server->core, pod), sched_pod_units(server->core, pod));
@@ -501,10 +557,25 @@ static void close_all(Server *server) {
         fclose(server->trace); /* there was nothing to write: the job did not begin */
     free(server->actions.items);
     course_free(server->course);
+    free(server->stored);
+    resume_close(&server->resume);
     zmq_msg_close(&server->frame);
     free(server->welcome);
     free(server->inbox);
     free(server->outbox);
+}
+
+/* Up to where pods may come. The socket before the outputs: where another scheduler listens, nothing is staged. */
+static bool prepare(Server *server, Error *error) {
+    if (!resume_open(&server->resume, server->job, server->options->resume, error))
+        return false;
+    if (server->resume.published)
+        return true;
+    if (!tune(server, error) || !bind_classes(server, error) || !open_trace(server, error) || !open_socket(server, error) || !stage(server, error))
+        return false;
+    if (server->resume.said[0] != '\0')
+        say(server, LOG_WARNING, "%s", server->resume.said);
+    return open_core(server, error);
 }
 
 int sched_serve(Job *job, const ServeOptions *options) {
@@ -517,9 +588,12 @@ int sched_serve(Job *job, const ServeOptions *options) {
     zmq_msg_init(&server->frame);
     Error error;
     int exit_code = EXIT_FAILED;
-    /* The socket first: where another scheduler listens, nothing is staged. */
-    if (tune(server, &error) && bind_classes(server, &error) && open_trace(server, &error) && open_socket(server, &error) && stage(server, &error) &&
-        open_core(server, &error)) {
+    if (!prepare(server, &error)) {
+        fprintf(stderr, "error: %s\n", error.text);
+    } else if (server->resume.published) {
+        printf("%s: the outputs of an earlier run are in place\n", job->kernel->name);
+        exit_code = EXIT_DONE;
+    } else {
         loop(server);
         if (sched_has_begun(server->core))
             progress_end(&server->progress, (int64_t)sched_units_done(server->core));
@@ -530,8 +604,6 @@ int sched_serve(Job *job, const ServeOptions *options) {
             fprintf(stderr, "error: %s\n", error.text);
             exit_code = EXIT_FAILED;
         }
-    } else {
-        fprintf(stderr, "error: %s\n", error.text);
     }
     close_all(server);
     free(server);

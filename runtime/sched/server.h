@@ -16,6 +16,7 @@ typedef struct ServeOptions {
     ProgressMode progress;
     LogLevel log;
     bool keep_staging;
+    bool resume;       /* go on from the journal of an earlier run, if there is one */
     const char *trace; /* file for what pods did, or NULL */
 } ServeOptions;
 

@@ -106,7 +106,7 @@ static const struct {
     {"--mixed --check job.json", "--mixed means nothing here: it goes with a run"},
     {"--selfcheck --role=sched job.json", "--selfcheck means nothing here: it goes with a run"},
     {"--audit=5% job.json", "--audit is not supported yet"},
-    {"--resume job.json", "--resume is not supported yet"},
+    {"--resume --check job.json", "--resume means nothing here: it goes with a run"},
     {"--trace=t.json --check job.json", "--trace means nothing here: it goes with a run"},
     {"--root=/data job.json", "--root means nothing here: it goes with --role=pod"},
     {"--root= --role=pod", "--root: expected something, found \"\""},

@@ -1,0 +1,292 @@
+#include "runtime/sched/resume.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static bool is_written(const Job *job, int tensor) {
+    return job->kernel->tensors[tensor].mode != PHB_READ;
+}
+
+/* ---- whose journal it is ---- */
+
+static void hash_text(XXH3_state_t *state, const char *text) {
+    XXH3_64bits_update(state, text, strlen(text) + 1);
+}
+
+/* Of all that the job says, but for @cluster values and what is in its files. */
+static uint64_t job_hash(const Job *job) {
+    const PhbKernel *kernel = job->kernel;
+    XXH3_state_t state;
+    XXH3_INITSTATE(&state);
+    XXH3_64bits_reset(&state);
+    int64_t rounds = job_rounds(job);
+    XXH3_64bits_update(&state, &rounds, sizeof rounds);
+    for (int step = 0; step < job_step_count(job); step++) {
+        const Job *part = job_step(job, step);
+        hash_text(&state, part->kernel->name);
+        for (int s = 0; s < part->kernel->scalar_count; s++)
+            XXH3_64bits_update(&state, &part->scalars[s], sizeof part->scalars[s]);
+        for (int d = 0; d < part->kernel->dim_count; d++)
+            if (!part->kernel->dims[d].is_search)
+                XXH3_64bits_update(&state, &part->dims[d], sizeof part->dims[d]);
+    }
+    for (int t = 0; t < kernel->tensor_count; t++) {
+        const TensorFile *file = &job->tensors[t];
+        hash_text(&state, file->path);
+        XXH3_64bits_update(&state, file->shape, (size_t)file->rank * sizeof *file->shape);
+    }
+    return XXH3_64bits_digest(&state);
+}
+
+/* What tells the old contents of a file that is read from others; 0: it is not read. */
+static uint64_t seen_hash(const TensorFile *file) {
+    int64_t what[] = {file->file_size, file->mtime_ns, (int64_t)file->inode};
+    return file->old_fd >= 0 ? XXH3_64bits(what, sizeof what) | 1 : 0;
+}
+
+static bool is_of_job(const JournalState *state, const Job *job, const char *path, Error *error) {
+    const PhbKernel *kernel = job->kernel;
+    const JournalPlan *plan = &state->plan;
+    if (plan->dims_count != (uint32_t)kernel->dim_count || plan->tensors_count != (uint32_t)kernel->tensor_count || plan->job_hash != job_hash(job))
+        return error_set(error, "\"%s\" is the journal of another job; without --resume this one begins anew", path);
+    if (state->publishing)
+        return true; /* its outputs are whole, and may be inputs, too, and in their places */
+    if (memcmp(plan->build_id, job->program->build_id, sizeof plan->build_id) != 0)
+        return error_set(error, "\"%s\" is the journal of another build of this program; without --resume the job begins anew", path);
+    for (int d = 0; d < kernel->dim_count; d++)
+        if (kernel->dims[d].is_search && !job_dim_is_free(job, d) && plan->dims[d] != job->dims[d])
+            return error_set(error, "the job was begun with %s = %" PRId64 " and now says %" PRId64 "; without --resume it begins anew",
+                kernel->dims[d].name, plan->dims[d], job->dims[d]);
+    for (int t = 0; t < kernel->tensor_count; t++)
+        if (plan->tensors[t].seen != seen_hash(&job->tensors[t]))
+            return error_set(error, "\"%s\" has changed since the job was begun; without --resume it begins anew", job->tensors[t].path);
+    return true;
+}
+
+/* ---- files that nobody will need ---- */
+
+/* ".c.npy.0123456789abcdef.part" beside c.npy */
+static bool is_staging_name(const char *name, const char *output) {
+    size_t length = strlen(output);
+    return name[0] == '.' && strncmp(name + 1, output, length) == 0 && name[1 + length] == '.' &&
+           strspn(name + length + 2, "0123456789abcdef") == 16 && strcmp(name + length + 2 + 16, ".part") == 0;
+}
+
+/* Removes staging files of an output that this process has locked, `kept` apart: whoever wrote them is no more. */
+static void sweep(const TensorFile *file, const char *kept) {
+    const char *slash = strrchr(file->path, '/');
+    char *folder = format_text("%.*s", slash == file->path ? 1 : (int)(slash - file->path), file->path);
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        if (!is_staging_name(entry->d_name, slash + 1))
+            continue;
+        char *path = format_text("%s/%s", strcmp(folder, "/") == 0 ? "" : folder, entry->d_name);
+        if (strcmp(path, kept) != 0)
+            unlink(path);
+        free(path);
+    }
+    if (entries != NULL)
+        closedir(entries);
+    free(folder);
+}
+
+static void sweep_all(const Job *job, const JournalState *keep) {
+    for (int t = 0; t < job->kernel->tensor_count; t++)
+        if (is_written(job, t))
+            sweep(&job->tensors[t], keep == NULL ? "" : keep->publishing ? keep->publish.tensors[t].staging : keep->plan.tensors[t].staging);
+}
+
+/* ---- a publication that was cut short ---- */
+
+/* Whether the file is still to be renamed. False: neither it nor its target is what was written. */
+static bool still_staged(const TensorFile *file, const char *staging, uint64_t inode, bool *staged, Error *error) {
+    struct stat status;
+    *staged = lstat(staging, &status) == 0;
+    if (*staged ? status.st_ino == inode : stat(file->path, &status) == 0 && status.st_ino == inode)
+        return true;
+    return error_set(error, "\"%s\" cannot be put in place: \"%s\" is not what the job wrote", file->path, *staged ? staging : file->path);
+}
+
+static bool finish_publishing(const Job *job, const JournalPublish *publish, Error *error) {
+    bool staged;
+    for (int t = 0; t < job->kernel->tensor_count; t++)
+        if (is_written(job, t) && !still_staged(&job->tensors[t], publish->tensors[t].staging, publish->tensors[t].inode, &staged, error))
+            return false;
+    for (int t = 0; t < job->kernel->tensor_count; t++) {
+        const char *from = publish->tensors[t].staging, *to = job->tensors[t].path;
+        if (!is_written(job, t) || !still_staged(&job->tensors[t], from, publish->tensors[t].inode, &staged, error) || !staged)
+            continue;
+        if (rename(from, to) != 0 || !folder_sync(to))
+            return error_errno(error, "cannot rename \"%s\" to \"%s\"", from, to);
+    }
+    return true;
+}
+
+/* ---- the start ---- */
+
+static bool take_journal(Resume *resume, Job *job, bool wanted, const char *path, Error *error) {
+    JournalState *state = resume->state;
+    if (state->publishing && !state->done && !wanted)
+        return error_set(error, "an earlier run was cut short while it put its outputs in place: --resume finishes that; or remove \"%s\"", path);
+    if (!wanted) {
+        if (!state->done)
+            snprintf(resume->said, sizeof resume->said, "what an earlier run left is removed; --resume would have gone on from there");
+        unlink(path);
+        journal_state_free(state);
+        resume->state = NULL;
+        return true;
+    }
+    if (!is_of_job(state, job, path, error))
+        return false;
+    if (state->publishing) {
+        resume->published = finish_publishing(job, &state->publish, error);
+        if (resume->published)
+            unlink(path);
+        return resume->published;
+    }
+    resume->generation = state->plan.generation + 1;
+    for (int d = 0; d < job->kernel->dim_count; d++)
+        if (job_dim_is_free(job, d))
+            job->dims[d] = state->plan.dims[d];
+    return true;
+}
+
+static char *path_of(const Job *job) {
+    for (int t = 0; t < job->kernel->tensor_count; t++)
+        if (is_written(job, t))
+            return journal_path(&job->tensors[t]);
+    return NULL;
+}
+
+bool resume_open(Resume *resume, Job *job, bool wanted, Error *error) {
+    *resume = (Resume){.generation = 1};
+    for (int t = 0; t < job->kernel->tensor_count; t++)
+        if (is_written(job, t) && !tensor_file_lock(&job->tensors[t], error))
+            return false;
+    char *path = path_of(job);
+    bool fine =
+        path == NULL || (journal_read(path, &resume->state, error) && (resume->state == NULL || take_journal(resume, job, wanted, path, error)));
+    free(path);
+    if (fine)
+        sweep_all(job, resume->state);
+    return fine;
+}
+
+/* ---- what is kept ---- */
+
+Journal *resume_begin(const Job *job, int64_t units, const int variants[CLASS_COUNT], const Resume *resume, Error *error) {
+    const PhbKernel *kernel = job->kernel;
+    char *path = path_of(job);
+    if (path == NULL) {
+        error_set(error, "kernel '%s' writes nothing", kernel->name);
+        return NULL;
+    }
+    JournalPlan *plan = new_zeroed(1, sizeof *plan);
+    memcpy(plan->build_id, job->program->build_id, sizeof plan->build_id);
+    plan->generation = resume->generation;
+    plan->dims_count = (uint32_t)kernel->dim_count;
+    plan->tensors_count = (uint32_t)kernel->tensor_count;
+    plan->job_hash = job_hash(job);
+    plan->units = (uint64_t)units;
+    memcpy(plan->variants, variants, sizeof plan->variants);
+    memcpy(plan->dims, job->dims, sizeof *job->dims * (size_t)kernel->dim_count);
+    for (int t = 0; t < kernel->tensor_count; t++) {
+        plan->tensors[t].seen = seen_hash(&job->tensors[t]);
+        if (is_written(job, t))
+            snprintf(plan->tensors[t].staging, sizeof plan->tensors[t].staging, "%s", job->tensors[t].staging_path);
+    }
+    Journal *journal = journal_new(path, plan, resume->stored, resume->stored_count, error);
+    free(plan);
+    free(path);
+    return journal;
+}
+
+/* Of each tensor that is written the earlier run's staging file, as one that is read. */
+static bool open_old(const Job *job, const JournalPlan *plan, TensorFile *old) {
+    bool fine = true;
+    for (int t = 0; t < job->kernel->tensor_count; t++) {
+        old[t] = job->tensors[t];
+        old[t].path = (char *)(uintptr_t)plan->tensors[t].staging; /* for messages */
+        old[t].old_fd = is_written(job, t) ? open(plan->tensors[t].staging, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW) : -1;
+        fine &= old[t].old_fd >= 0 || !is_written(job, t);
+    }
+    return fine;
+}
+
+static bool copy_stored(Resume *resume, const Job *job, const Problem *problem, const TensorFile *old, Error *error) {
+    const JournalState *state = resume->state;
+    resume->stored = new_zeroed(state->stored_count, sizeof *resume->stored);
+    for (size_t i = 0; i < state->stored_count; i++) {
+        const JournalStored *stored = &state->stored[i];
+        UnitRange range = {.first = (int64_t)stored->first, .count = (int64_t)stored->count, .step = (int64_t)stored->step};
+        uint64_t checksum;
+        BatchResult result = batch_checksum(problem, range, old, job->tensors, &checksum, error);
+        if (result == BATCH_UNWRITABLE)
+            return false;
+        if (result == BATCH_UNREADABLE || checksum != stored->checksum)
+            continue; /* not all of it came to the disk, or somebody wrote there: it is done again */
+        resume->stored[resume->stored_count++] = *stored;
+        resume->units += range.count;
+    }
+    return true;
+}
+
+static bool same_leaves(const JournalState *state, const Job *job, const int variants[CLASS_COUNT], Error *error) {
+    for (size_t i = 0; i < state->stored_count; i++) {
+        int class = state->stored[i].device, before = state->plan.variants[class];
+        if (before != variants[class])
+            return error_set(error, "kernel '%s': the job was begun with leaf %d and now would go on with %d; give the --leaf that it was begun with",
+                job->kernel->name, before, variants[class]);
+    }
+    return true;
+}
+
+static bool take_old(Resume *resume, const Job *job, const Problem *problem, const int variants[CLASS_COUNT], Error *error) {
+    const JournalState *state = resume->state;
+    if (state->plan.units != (uint64_t)problem->units)
+        return error_set(error, "the job was begun with %" PRIu64 " tiles and now has %" PRId64, state->plan.units, problem->units);
+    if (!same_leaves(state, job, variants, error))
+        return false;
+    TensorFile *old = new_zeroed((size_t)job->kernel->tensor_count, sizeof *old);
+    bool there = open_old(job, &state->plan, old), fine = !there || copy_stored(resume, job, problem, old, error);
+    for (int t = 0; t < job->kernel->tensor_count; t++)
+        if (old[t].old_fd >= 0)
+            close(old[t].old_fd);
+    free(old);
+    if (!there)
+        snprintf(resume->said, sizeof resume->said, "a staging file of the earlier run is gone: the job begins anew");
+    else
+        snprintf(resume->said, sizeof resume->said, "%" PRId64 " of %" PRId64 " tiles are kept from the earlier run", resume->units, problem->units);
+    return fine;
+}
+
+bool resume_take(Resume *resume, Job *job, const Problem *problem, const int variants[CLASS_COUNT], Error *error) {
+    if (resume->state != NULL && !take_old(resume, job, problem, variants, error))
+        return false;
+    job->journal = resume_begin(job, problem->units, variants, resume, error);
+    if (job->journal == NULL)
+        return false;
+    resume_drop(resume, job);
+    return true;
+}
+
+void resume_drop(const Resume *resume, const Job *job) {
+    for (int t = 0; resume->state != NULL && t < job->kernel->tensor_count; t++)
+        if (is_written(job, t))
+            unlink(resume->state->plan.tensors[t].staging);
+}
+
+void resume_close(Resume *resume) {
+    journal_state_free(resume->state);
+    free(resume->stored);
+    *resume = (Resume){.state = NULL};
+}
