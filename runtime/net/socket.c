@@ -1,6 +1,7 @@
 #include "runtime/net/socket.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
@@ -83,7 +84,14 @@ bool endpoint_check_bind(const char *endpoint, bool insecure, Error *error) {
 
 /* ---- sockets ---- */
 
+/* What frames lie in stays with the process: to take fresh pages for each takes longer than to fill them. Set by the process, not by the context. */
+static void keep_frame_memory(void) {
+    mallopt(M_MMAP_THRESHOLD, 4 << 20);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+}
+
 void *socket_context_new(Error *error) {
+    keep_frame_memory();
     void *context = zmq_ctx_new();
     if (!context) {
         error_set(error, "cannot start networking: %s", zmq_strerror(zmq_errno()));
@@ -219,18 +227,29 @@ ReceiveResult socket_receive(void *socket, void *frame, Route *route) {
     return RECEIVED_FRAME;
 }
 
+bool socket_make_bulk(void *frame, const WireMessage *message, size_t bulk_length, void **bulk) {
+    size_t before = wire_size(message);
+    if (zmq_msg_init_size(frame, before + bulk_length) != 0)
+        return false;
+    *bulk = (uint8_t *)zmq_msg_data(frame) + before;
+    return true;
+}
+
+bool socket_send_bulk(void *socket, const Route *route, const WireMessage *message, void *frame, size_t bulk_length) {
+    uint8_t *bytes = zmq_msg_data(frame);
+    wire_encode(message, bytes + wire_size(message), bulk_length, bytes);
+    if ((!route || zmq_send(socket, route->bytes, route->length, ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0) && zmq_msg_send(frame, socket, ZMQ_DONTWAIT) >= 0)
+        return true;
+    zmq_msg_close(frame);
+    return false;
+}
+
 bool socket_send(void *socket, const Route *route, const WireMessage *message, const void *bulk, size_t bulk_length) {
     zmq_msg_t frame;
-    if (zmq_msg_init_size(&frame, wire_size(message) + bulk_length) != 0)
+    void *place;
+    if (!socket_make_bulk(&frame, message, bulk_length, &place))
         return false;
-    wire_encode(message, bulk, bulk_length, zmq_msg_data(&frame));
-    if (route && zmq_send(socket, route->bytes, route->length, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) {
-        zmq_msg_close(&frame);
-        return false;
-    }
-    if (zmq_msg_send(&frame, socket, ZMQ_DONTWAIT) < 0) {
-        zmq_msg_close(&frame);
-        return false;
-    }
-    return true;
+    if (bulk_length)
+        memcpy(place, bulk, bulk_length);
+    return socket_send_bulk(socket, route, message, &frame, bulk_length);
 }

@@ -43,4 +43,9 @@ ReceiveResult socket_receive(void *socket, void *frame, Route *route);
 /* Hands a message to ZeroMQ without waiting; false where the peer is gone or cannot take it, which means no more than a frame lost on the way. */
 bool socket_send(void *socket, const Route *route, const WireMessage *message, const void *bulk, size_t bulk_length);
 
+/* The same in two steps, so that bulk is written where it is sent from: `frame`, a zmq_msg_t *, gets room for it, the caller fills *bulk
+ * and gives the message the bulk's checksum; socket_send_bulk takes the frame back whatever comes of it. */
+bool socket_make_bulk(void *frame, const WireMessage *message, size_t bulk_length, void **bulk);
+bool socket_send_bulk(void *socket, const Route *route, const WireMessage *message, void *frame, size_t bulk_length);
+
 #endif

@@ -215,7 +215,7 @@ enum {
     AT_CHECKSUM = 56
 };
 
-/* Over the header before the checksum, then the payload. */
+/* Over the header before the checksum, then the payload but for its bulk, which has a checksum of its own among the fields. */
 static uint64_t frame_checksum(const uint8_t *frame, size_t length) {
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
@@ -227,8 +227,9 @@ static uint64_t frame_checksum(const uint8_t *frame, size_t length) {
 size_t wire_encode(const WireMessage *message, const void *bulk, size_t bulk_length, uint8_t *frame) {
     const WireHeader *header = &message->header;
     size_t payload = encode_record(message_info(header->type)->layout, message_body(message), frame + WIRE_HEADER_BYTES);
-    if (bulk_length)
+    if (bulk_length && bulk != frame + WIRE_HEADER_BYTES + payload)
         memcpy(frame + WIRE_HEADER_BYTES + payload, bulk, bulk_length);
+    size_t covered = WIRE_HEADER_BYTES + payload;
     payload += bulk_length;
     put(frame, WIRE_MAGIC, 4);
     put(frame + AT_PROTOCOL, WIRE_PROTOCOL, 2);
@@ -241,8 +242,18 @@ size_t wire_encode(const WireMessage *message, const void *bulk, size_t bulk_len
     put(frame + AT_PLAN_EPOCH, header->plan_epoch, 4);
     put(frame + AT_SEQ, header->seq, 8);
     put(frame + AT_ACK, header->ack, 8);
-    put(frame + AT_CHECKSUM, frame_checksum(frame, WIRE_HEADER_BYTES + payload), 8);
+    put(frame + AT_CHECKSUM, frame_checksum(frame, covered), 8);
     return WIRE_HEADER_BYTES + payload;
+}
+
+/* Of a frame, what its checksum is taken over: what stands before a bulk is numbers alone. */
+static size_t covered_bytes(const Layout *layout, size_t length) {
+    if (layout->fields[layout->field_count - 1].kind != FIELD_BULK)
+        return length;
+    size_t covered = WIRE_HEADER_BYTES;
+    for (int i = 0; i < layout->field_count - 1; i++)
+        covered += (size_t)number_bytes(layout->fields[i].kind) * layout->fields[i].count;
+    return covered < length ? covered : length;
 }
 
 /* ---- decoding: with `record` NULL it only checks ---- */
@@ -333,7 +344,7 @@ WireError wire_decode(const uint8_t *frame, size_t length, WireMessage *message,
     const MessageInfo *info = message_info((int)get(frame + AT_TYPE, 2));
     if (!info)
         return WIRE_BAD_TYPE;
-    if (get(frame + AT_CHECKSUM, 8) != frame_checksum(frame, length))
+    if (get(frame + AT_CHECKSUM, 8) != frame_checksum(frame, covered_bytes(info->layout, length)))
         return WIRE_BAD_CHECKSUM;
     Cursor cursor = {frame + WIRE_HEADER_BYTES, frame + length, NULL, 0};
     WireError error = decode_record(info->layout, &cursor, NULL);

@@ -106,9 +106,10 @@ const char *wire_type_name(int type); /* "HELLO"; NULL for no type */
 
 /* Bytes that the frame of `message` takes, without bulk. */
 size_t wire_size(const WireMessage *message);
-/* Writes the frame; `frame` has room for wire_size + bulk_length bytes. Returns the bytes written. */
+/* Writes the frame; `frame` has room for wire_size + bulk_length bytes, and the bulk may be in its place already. Returns the bytes written. */
 size_t wire_encode(const WireMessage *message, const void *bulk, size_t bulk_length, uint8_t *frame);
-/* On success *bulk points into `frame` (NULL and 0 for messages without). `message` is left alone before the checksum has been verified. */
+/* On success *bulk points into `frame` (NULL and 0 for messages without); whoever uses it compares its checksum, which is in the message. `message`
+ * is left alone before the checksum of all the rest has been verified. */
 WireError wire_decode(const uint8_t *frame, size_t length, WireMessage *message, const uint8_t **bulk, size_t *bulk_length);
 
 #endif

@@ -35,7 +35,6 @@ struct TilePlane {
     size_t waiting_count, waiting_capacity;
     Source *sources; /* by node */
     uint32_t source_count;
-    void *chunk; /* WIRE_CHUNK_BYTES */
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
 };
@@ -55,7 +54,6 @@ TilePlane *tile_plane_open(void *context, const Keys *keys, const char *listen, 
     TilePlane *plane = new_zeroed(1, sizeof *plane);
     *plane = (TilePlane){.context = context, .keys = keys, .node = node, .log = log};
     plane->serve = serve_new();
-    plane->chunk = new_zeroed(1, WIRE_CHUNK_BYTES);
     plane->inbox = new_zeroed(1, sizeof *plane->inbox);
     plane->outbox = new_zeroed(1, sizeof *plane->outbox);
     zmq_msg_init(&plane->frame);
@@ -78,7 +76,6 @@ void tile_plane_close(TilePlane *plane) {
     serve_free(plane->serve);
     fetch_free(plane->fetches);
     zmq_msg_close(&plane->frame);
-    free(plane->chunk);
     free(plane->inbox);
     free(plane->outbox);
     free(plane);
@@ -178,11 +175,15 @@ static void send_served(TilePlane *plane) {
             socket_send(plane->router, &route, message, NULL, 0);
             continue;
         }
-        tile_pack(&action.tile, &action.region, action.offset, action.length, plane->chunk);
+        zmq_msg_t frame;
+        void *bulk;
         message->header = (WireHeader){.type = WIRE_CHUNK};
         message->chunk = (Chunk){.transfer = action.transfer, .offset = action.offset, .total = action.total};
-        message->chunk.hash = XXH3_64bits(plane->chunk, action.length);
-        socket_send(plane->router, &route, message, plane->chunk, action.length);
+        if (!socket_make_bulk(&frame, message, action.length, &bulk))
+            continue; /* as if it were lost on the way */
+        tile_pack(&action.tile, &action.region, action.offset, action.length, bulk);
+        message->chunk.hash = XXH3_64bits(bulk, action.length);
+        socket_send_bulk(plane->router, &route, message, &frame, action.length);
     }
 }
 

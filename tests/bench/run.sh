@@ -86,6 +86,7 @@ cluster() {
     for threads in 1 2; do
         BENCH_DIR=${BENCH_DISK:-/var/tmp} "$bin/bench_storage" $threads "$runs"
     done
+    "$bin/bench_fetch" 2 "$runs"
     "$bin/phobosc" add.phb -o add --gpu=none
     scheduler_and_pods >cluster.sh
     echo './add job.json --threads=2 --progress=none' >local.sh

@@ -1,0 +1,190 @@
+/* A tile that travels between two tile planes over loopback TCP, against a plain socket that one thread writes to and another one reads from: bytes a
+ * second, medians of alternating runs.
+ *
+ *   bench_fetch [THREADS [RUNS]]        THREADS: processors; a ratio above 1: ours is faster */
+#include "runtime/net/socket.h"
+#include "runtime/pod/tile_plane.h"
+#include "tests/bench/runs.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { TILES = 16, ROWS = 2048, COLUMNS = 2048 }; /* f32: 16 MiB each */
+
+#define TILE_BYTES ((int64_t)ROWS * COLUMNS * 4)
+
+static char *source, *target;
+static int fetched;
+static atomic_bool over;
+
+static _Noreturn void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+/* ---- what the plane asks of a pod ---- */
+
+static TileView view_of(char *rows) {
+    return (TileView){.rows = rows, .pitch = COLUMNS * 4, .rank = 2, .element = 4, .extent = {ROWS, COLUMNS, 1, 1}};
+}
+
+ShelfState pod_want(Pod *pod, int tensor, const int64_t at[COORDINATES], int64_t *place, TileView *tile) {
+    (void)pod;
+    (void)tensor;
+    *place = at[0];
+    *tile = view_of(source);
+    return SHELF_HERE;
+}
+
+void pod_fetched(Pod *pod, uint32_t instruction) {
+    (void)pod;
+    (void)instruction;
+    fetched++;
+}
+
+void pod_load(Pod *pod, uint32_t instruction) {
+    (void)pod;
+    (void)instruction;
+    fail("bench_fetch: a tile was not fetched");
+}
+
+/* ---- ours ---- */
+
+static void turn(TilePlane *plane) {
+    zmq_pollitem_t items[2];
+    tile_plane_poll(plane, items);
+    zmq_poll(items, tile_plane_poll_count(plane), 100);
+    tile_plane_turn(plane);
+}
+
+static void *serve(void *plane) {
+    while (!atomic_load(&over))
+        turn(plane);
+    return NULL;
+}
+
+static double time_plane(TilePlane *plane) {
+    double start = bench_now();
+    fetched = 0;
+    for (uint32_t t = 0; t < TILES; t++) {
+        FetchRequest request = {.tag = t, .tile = {t}, .into = view_of(target), .region = {.extent = {ROWS, COLUMNS, 1, 1}}};
+        if (!tile_plane_fetch(plane, &request))
+            fail("bench_fetch: a tile is not to be fetched");
+    }
+    while (fetched < TILES)
+        turn(plane);
+    return bench_now() - start;
+}
+
+/* ---- the peer ---- */
+
+static int sockets[2];
+
+static void *write_all(void *context) {
+    (void)context;
+    for (int t = 0; t < TILES; t++)
+        for (int64_t at = 0; at < TILE_BYTES;) {
+            ssize_t written = send(sockets[0], source + at, (size_t)(TILE_BYTES - at < 1 << 19 ? TILE_BYTES - at : 1 << 19), 0);
+            if (written <= 0)
+                fail("send");
+            at += written;
+        }
+    return NULL;
+}
+
+static void connect_sockets(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    sockets[0] = socket(AF_INET, SOCK_STREAM, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 1) != 0 ||
+        getsockname(listener, (struct sockaddr *)&address, &size) != 0 || connect(sockets[0], (struct sockaddr *)&address, size) != 0 ||
+        (sockets[1] = accept(listener, NULL, NULL)) < 0)
+        fail("socket");
+    close(listener);
+}
+
+static double time_sockets(void) {
+    pthread_t writer;
+    double start = bench_now();
+    if (pthread_create(&writer, NULL, write_all, NULL) != 0)
+        fail("thread");
+    for (int t = 0; t < TILES; t++)
+        for (int64_t at = 0; at < TILE_BYTES;) {
+            ssize_t got = recv(sockets[1], target + at, (size_t)(TILE_BYTES - at < 1 << 19 ? TILE_BYTES - at : 1 << 19), 0);
+            if (got <= 0)
+                fail("recv");
+            at += got;
+        }
+    double seconds = bench_now() - start;
+    pthread_join(writer, NULL);
+    return seconds;
+}
+
+/* ---- both ---- */
+
+static TilePlane *open_plane(void *context, Peers *peers, char *bound, size_t size) {
+    Error error;
+    TilePlane *plane = context ? tile_plane_open(context, NULL, DEFAULT_POD_ENDPOINT, "bench", LOG_ERROR, bound, size, &error) : NULL;
+    if (!plane) {
+        fprintf(stderr, "bench_fetch: cannot listen\n");
+        exit(1);
+    }
+    static const uint8_t job_id[16];
+    static char pod; /* which nobody looks at */
+    if (peers->peers[0].endpoint[0] == '\0')
+        memcpy(peers->peers[0].endpoint, bound, size);
+    tile_plane_join(plane, (Pod *)&pod, job_id, peers, TILES);
+    return plane;
+}
+
+int main(int argc, char **argv) {
+    int threads, runs;
+    if (!bench_arguments(argc, argv, &threads, &runs))
+        return 2;
+    source = aligned_alloc(4096, TILE_BYTES);
+    target = aligned_alloc(4096, TILE_BYTES);
+    Peers *peers = new_zeroed(1, sizeof *peers);
+    if (!source || !target)
+        fail("memory");
+    memset(source, 1, TILE_BYTES);
+    memset(target, 2, TILE_BYTES);
+    peers->peers_count = 1;
+    Error error;
+    char bound[256];
+    void *contexts[2] = {socket_context_new(&error), socket_context_new(&error)};
+    TilePlane *server = open_plane(contexts[0], peers, bound, sizeof bound), *fetcher = open_plane(contexts[1], peers, (char[256]){""}, 256);
+    pthread_t serving;
+    if (pthread_create(&serving, NULL, serve, server) != 0)
+        fail("thread");
+    connect_sockets();
+    double ours[BENCH_MAX_RUNS], peer[BENCH_MAX_RUNS], ratios[BENCH_MAX_RUNS];
+    time_plane(fetcher);
+    if (memcmp(source, target, TILE_BYTES) != 0)
+        fail("bench_fetch: other bytes came");
+    time_sockets();
+    for (int run = 0; run < runs; run++) {
+        ours[run] = time_plane(fetcher);
+        peer[run] = time_sockets();
+        ratios[run] = peer[run] / ours[run];
+    }
+    double bytes = 1e-9 * TILES * TILE_BYTES;
+    printf("fetch over loopback TCP, %d processors: %.2f GB/s, a plain socket %.2f GB/s, ratio %.2f\n", threads, bytes / bench_median(ours, runs),
+        bytes / bench_median(peer, runs), bench_median(ratios, runs));
+    atomic_store(&over, true);
+    pthread_join(serving, NULL);
+    tile_plane_close(fetcher);
+    tile_plane_close(server);
+    socket_context_free(contexts[1]);
+    socket_context_free(contexts[0]);
+    free(peers);
+    free(source);
+    free(target);
+    return 0;
+}
