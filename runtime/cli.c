@@ -4,6 +4,7 @@
 #include "runtime/net/keys.h"
 #include "runtime/pod/server.h"
 #include "runtime/sched/course.h"
+#include "runtime/sched/doctor.h"
 #include "runtime/sched/server.h"
 
 #include <signal.h>
@@ -45,11 +46,12 @@ static int print_help(const PhbProgram *program, const char *name) {
     printf("usage: %s [options] job.json\n"
            "       %s --role=sched [options] job.json\n"
            "       %s --role=pod [options]\n"
+           "       %s --role=doctor [options] [job.json]\n"
            "       %s --check job.json\n"
            "       %s --plan job.json [--nodes=N] [--memory=BYTES] [--format=text|json|dot]\n\n"
            "Runs a job on the kernels of %s. Exit code: 0, the outputs are in place; 1, the job failed and the old outputs are\n"
            "untouched; 2, the command line or the job file is wrong.\n\n",
-        name, name, name, name, name, program->file);
+        name, name, name, name, name, name, program->file);
     puts("options:");
     cli_print_options(stdout);
     putchar('\n');
@@ -205,6 +207,26 @@ static int serve(Job *job, const CommandLine *line) {
     return exit_code;
 }
 
+static int be_doctor(const PhbProgram *program, const Job *job, const CommandLine *line) {
+    const OptionValue *values = line->values;
+    DoctorOptions options = {
+        .listen = values[OPTION_LISTEN].text,
+        .nodes = (int)values[OPTION_NODES].number,
+        .join_window_ms = values[OPTION_JOIN_WINDOW].given ? (int)values[OPTION_JOIN_WINDOW].number : 2000,
+        .join_timeout_ms = values[OPTION_JOIN_TIMEOUT].given ? (int)values[OPTION_JOIN_TIMEOUT].number : 60000,
+        .insecure = values[OPTION_INSECURE].given,
+        .log = cli_run_options(line).log,
+    };
+    int exit_code;
+    Keys *keys;
+    if (!load_keys(line, &keys, &exit_code))
+        return exit_code;
+    options.keys = keys;
+    exit_code = doctor_serve(program, job, &options);
+    keys_free(keys);
+    return exit_code;
+}
+
 static int be_pod(const PhbProgram *program, const CommandLine *line) {
     const OptionValue *values = line->values;
     RunOptions run = cli_run_options(line);
@@ -261,6 +283,8 @@ static int with_job(const PhbProgram *program, const CommandLine *line) {
     } else if (values[OPTION_PLAN].given) {
         int nodes = values[OPTION_NODES].given ? (int)values[OPTION_NODES].number : 1;
         code = finish_output(plan_print(job, nodes, &options.plan, (PlanFormat)values[OPTION_FORMAT].number, stdout));
+    } else if (values[OPTION_ROLE].given && values[OPTION_ROLE].number == ROLE_DOCTOR) {
+        code = finish_output(be_doctor(program, job->sequence != NULL ? NULL : job, line));
     } else if (values[OPTION_ROLE].given) {
         code = finish_output(serve(job, line));
     } else {
@@ -302,7 +326,10 @@ int phb_main(const PhbProgram *program, int argc, char **argv) {
         (line.values[OPTION_SCHEMA].given ? job_print_schema : job_print_template)(program, stdout);
         return finish_output(EXIT_DONE);
     }
-    if (line.values[OPTION_ROLE].given && line.values[OPTION_ROLE].number != ROLE_SCHED) {
+    bool doctor = line.values[OPTION_ROLE].given && line.values[OPTION_ROLE].number == ROLE_DOCTOR;
+    if (doctor && line.job == NULL)
+        return finish_output(be_doctor(program, NULL, &line));
+    if (line.values[OPTION_ROLE].given && line.values[OPTION_ROLE].number != ROLE_SCHED && !doctor) {
         bool pod = line.values[OPTION_ROLE].number == ROLE_POD;
         if (line.job == NULL)
             return pod ? be_pod(program, &line) : make_keys(&line);

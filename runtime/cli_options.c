@@ -23,7 +23,7 @@ typedef enum OptionKind {
     OPTIONAL_CHOICE
 } OptionKind;
 
-enum { RUN = 1, CHECK = 2, PLAN = 4, SCHED = 8, POD = 16, KEYGEN = 32, ANYWHERE = 63, LATER = 64 };
+enum { RUN = 1, CHECK = 2, PLAN = 4, SCHED = 8, POD = 16, KEYGEN = 32, DOCTOR = 64, ANYWHERE = 127, LATER = 128 };
 
 typedef struct Option {
     const char *name, *placeholder;
@@ -200,8 +200,9 @@ static unsigned mode_of(const CommandLine *line, ErrorList *errors) {
     const OptionValue *values = line->values;
     if (values[OPTION_CHECK].given + values[OPTION_PLAN].given + values[OPTION_ROLE].given > 1)
         errors_add(errors, "--check, --plan and --role exclude each other");
+    static const unsigned roles[] = {[ROLE_SCHED] = SCHED, [ROLE_POD] = POD, [ROLE_KEYGEN] = KEYGEN, [ROLE_DOCTOR] = DOCTOR};
     if (values[OPTION_ROLE].given)
-        return values[OPTION_ROLE].number == ROLE_SCHED ? SCHED : values[OPTION_ROLE].number == ROLE_KEYGEN ? KEYGEN : POD;
+        return roles[values[OPTION_ROLE].number];
     return values[OPTION_CHECK].given ? CHECK : values[OPTION_PLAN].given ? PLAN : RUN;
 }
 
@@ -219,8 +220,6 @@ static void check_places(const CommandLine *line, ErrorList *errors) {
         else if (!(options[i].where & mode))
             errors_add(errors, "--%s means nothing here: it goes with %s", options[i].name, places_text(options[i].where));
     }
-    if (line->values[OPTION_ROLE].given && line->values[OPTION_ROLE].number > ROLE_KEYGEN)
-        errors_add(errors, "--role=%s is not supported yet", line->values[OPTION_ROLE].text);
     Error error;
     if (line->values[OPTION_LISTEN].given && !endpoint_check_bind(line->values[OPTION_LISTEN].text, line->values[OPTION_INSECURE].given || cli_key(line) != NULL, &error))
         errors_add(errors, "--listen: %s", error.text);

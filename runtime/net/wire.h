@@ -17,6 +17,8 @@
 #define WIRE_STEP_VALUES 4096          /* dims of all steps of a job, and as many scalars and tensors */
 #define WIRE_TRACE_EVENTS 4096         /* of one frame */
 #define WIRE_CHUNK_BYTES (512u << 10)  /* bulk of one CHUNK */
+#define WIRE_PROBE_TENSOR UINT32_MAX   /* of a FETCH: a tile that every pod has, for the doctor */
+#define WIRE_PROBE_ROWS 16             /* of it, each a chunk long, u8 */
 #define WIRE_CONTROL_BYTES (4u << 20)  /* a control frame is never longer */
 #define WIRE_TILE_BYTES (WIRE_CHUNK_BYTES + 1024) /* nor a tile frame */
 
@@ -32,6 +34,7 @@ typedef enum RejectCode {
 } RejectCode;
 typedef enum SchedPhase { SCHED_PROVE = 1, SCHED_RUN, SCHED_OVER } SchedPhase;
 typedef enum PodPhase { POD_PROVING = 1, POD_READY, POD_LEAVING, POD_FAILED } PodPhase;
+typedef enum WayState { WAY_FINE, WAY_UNREACHED, WAY_REFUSED, WAY_FOREIGN, WAY_SILENT, WAY_DAMAGED, WAY_KEYLESS } WayState;
 typedef enum FetchCode { FETCH_NOT_YET = 1, FETCH_GONE, FETCH_BAD_REGION, FETCH_BUSY, FETCH_STRANGER } FetchCode;
 
 /* The structs. */
@@ -79,6 +82,8 @@ typedef struct WireMessage {
         Clock clock;
         Trace trace;
         Who who;
+        Examine examine;
+        Examined examined;
         Fetch fetch;
         Chunk chunk;
         Credit credit;

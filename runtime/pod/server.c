@@ -6,6 +6,7 @@
 #include "runtime/net/socket.h"
 #include "runtime/pod/agent.h"
 #include "runtime/pod/attach.h"
+#include "runtime/pod/examine.h"
 #include "runtime/pod/rounds.h"
 #include "runtime/pod/tile_plane.h"
 #include "runtime/task.h"
@@ -54,6 +55,7 @@ typedef struct PodServer {
     PodClock clock;
     WireSeen seen[PHB_MAX_PARAMS];
     Task *prove, *flush;
+    Examination *examination; /* for a doctor */
     bool unsent; /* there is no connection yet: hello again as soon as there is */
     bool over, next;
     int exit_code;
@@ -282,6 +284,12 @@ static void ask_time(PodServer *server) {
 }
 
 static void take_time(PodServer *server, const Clock *clock) {
+    if (clock->seen_ns == 0) { /* a doctor's question */
+        server->outbox->header = (WireHeader){.type = WIRE_CLOCK};
+        server->outbox->clock = (Clock){.token = clock->token, .sent_ns = clock->sent_ns, .seen_ns = clock_ns()};
+        socket_send(server->control, NULL, server->outbox, NULL, 0);
+        return;
+    }
     uint64_t now = clock_ns(), took = now - clock->sent_ns + 1;
     if (clock->token != server->agent.token || clock->sent_ns > now || (server->clock.quickest_ns != 0 && took >= server->clock.quickest_ns))
         return;
@@ -345,6 +353,23 @@ static void turn_pod(PodServer *server) {
         fail(server, pod_error(server->pod));
 }
 
+/* ---- who says hello to a doctor is examined, and waits on for a scheduler ---- */
+
+static void tell_doctor(PodServer *server) {
+    if (examination_result(server->examination, &server->outbox->examined)) {
+        server->outbox->header = (WireHeader){.type = WIRE_EXAMINED};
+        socket_send(server->control, NULL, server->outbox, NULL, 0);
+    }
+}
+
+static void take_examine(PodServer *server) {
+    Error error;
+    if (!examination_begin(server->examination, &server->inbox->examine, &error))
+        say(server, LOG_WARNING, "%s", error.text);
+    else if (examination_fd(server->examination) < 0)
+        tell_doctor(server); /* again: what was told is lost */
+}
+
 static void take_messages(PodServer *server) {
     while (!server->over && socket_receive(server->control, &server->frame, NULL) != RECEIVED_NOTHING) {
         WireError error = wire_decode(zmq_msg_data(&server->frame), zmq_msg_size(&server->frame), server->inbox, NULL, NULL);
@@ -352,6 +377,8 @@ static void take_messages(PodServer *server) {
             say(server, LOG_WARNING, "dropped a message: %s", wire_error_text(error));
         else if (server->inbox->header.type == WIRE_CLOCK)
             take_time(server, &server->inbox->clock);
+        else if (server->inbox->header.type == WIRE_EXAMINE && server->agent.phase == AGENT_HELLO)
+            take_examine(server);
         else
             step(server, &(AgentEvent){.kind = AGENT_EVENT_MESSAGE, .message = server->inbox});
     }
@@ -365,11 +392,11 @@ static bool hello_waits(const PodServer *server) {
 
 /* Waits until something has come; which of them are there says what is looked at. */
 typedef struct Wait {
-    int prove, flush, pod; /* places in server->polled, or -1 */
+    int prove, flush, pod, examination; /* places in server->polled, or -1 */
 } Wait;
 
 static Wait wait_for(PodServer *server) {
-    int capacity = 4 + tile_plane_poll_count(server->tiles), count = 1;
+    int capacity = 5 + tile_plane_poll_count(server->tiles), count = 1;
     if (capacity > server->polled_capacity) {
         free(server->polled);
         server->polled = new_zeroed((size_t)capacity, sizeof *server->polled);
@@ -377,7 +404,10 @@ static Wait wait_for(PodServer *server) {
     }
     zmq_pollitem_t *items = server->polled;
     items[0] = (zmq_pollitem_t){.socket = server->control, .events = (short)(ZMQ_POLLIN | (hello_waits(server) ? ZMQ_POLLOUT : 0))};
-    Wait wait = {server->prove ? count++ : -1, server->flush ? count++ : -1, server->pod ? count++ : -1};
+    Wait wait = {.prove = server->prove ? count++ : -1, .flush = server->flush ? count++ : -1, .pod = server->pod ? count++ : -1};
+    wait.examination = examination_fd(server->examination) >= 0 ? count++ : -1;
+    if (wait.examination >= 0)
+        items[wait.examination] = (zmq_pollitem_t){.fd = examination_fd(server->examination), .events = ZMQ_POLLIN};
     if (wait.prove >= 0)
         items[wait.prove] = (zmq_pollitem_t){.fd = task_fd(server->prove), .events = ZMQ_POLLIN};
     if (wait.flush >= 0)
@@ -426,6 +456,8 @@ static void loop(PodServer *server) {
             take_flush(server);
         if (!server->over && wait.pod >= 0 && items[wait.pod].revents)
             turn_pod(server);
+        if (wait.examination >= 0 && items[wait.examination].revents)
+            tell_doctor(server);
         tile_plane_turn(server->tiles);
         ask_time(server);
         if (!server->over)
@@ -542,6 +574,7 @@ static void begin_job(PodServer *server, AgentConfig *config) {
 }
 
 static void close_all(PodServer *server) {
+    examination_free(server->examination);
     end_job(server);
     /* What was sent last, a goodbye, is given a moment to leave. */
     if (server->control)
@@ -582,6 +615,7 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
                 "address, or --advertise, changes that",
                 told);
         say(server, LOG_INFO, "waiting for a scheduler at %s", server->sched);
+        server->examination = examination_new(server->context, options->keys, options->roots);
         do {
             end_job(server);
             begin_job(server, &config);

@@ -335,6 +335,81 @@ case_many_pods() {
     finished
 }
 
+doctor() {
+    timeout 60 ./add --role=doctor job.json --listen=$listen --log=info "$@" >doctor.log 2>&1 &
+    doctor=$!
+}
+
+# All is well; a pod that others cannot reach, one that may not see the job's files; another build; nobody.
+case_doctor() {
+    make_job 3
+    doctor --nodes=2
+    pod p1
+    pod p2 --listen=tcp://127.0.0.2:*
+    ends 0 "$doctor" "the doctor"
+    for line in "sched <-> p1: [0-9.]* ms" "sched <-> p2: " "p1 -> p2 (tcp://127.0.0.2:[0-9]*): [0-9.]* ms, [0-9.e+]* B/s" "p2 -> p1 (" \
+        "p1: $work/a.npy: [0-9.e+]* B/s" "p2: $work/b.npy: " "p1: $work/c.npy: can be written" "all 10 checks are fine"; do
+        says doctor.log "^$line"
+    done
+    nothing_left
+    [ ! -e c.npy ] || fail "the doctor wrote an output"
+    sched --nodes=2 # the pods are still there for it
+    finished
+    ends 0 "$p1" p1
+    ends 0 "$p2" p2
+
+    mkdir elsewhere
+    "$phobosc" --gpu=none -O1 "$samples/saxpy/saxpy.phb" -o other
+    doctor --nodes=2
+    pod p1 --advertise=tcp://127.0.0.3:9
+    pod p2 --root=elsewhere
+    timeout 20 ./other --role=pod --sched=$listen --node-name=p3 >p3.log 2>&1 || true
+    ends 1 "$doctor" "the doctor"
+    says doctor.log "^p2 -> p1 (tcp://127.0.0.3:9): FAILED: not reached within 5 s"
+    says doctor.log "^p1 -> p2 (tcp://127.0.0.1:[0-9]*): [0-9.]* ms"
+    says doctor.log "^p2: $work/a.npy: FAILED: in no folder that its --root allows"
+    says doctor.log "^p2: $work/c.npy: FAILED: "
+    says doctor.log "^p3 -> sched: FAILED: it is another build"
+    says doctor.log "^error: 5 of 11 checks failed: .*p2 -> p1"
+    kill "$p1" "$p2"
+
+    code=0
+    timeout 20 ./add --role=doctor --listen=$listen --join-timeout=0.5 >doctor.log 2>&1 || code=$?
+    [ $code = 1 ] || fail "the doctor without pods ended with $code, expected 1"
+    says doctor.log "waited 0.5 s for 1 pod; 0 came"
+    for bad in missing.json "job.json --threads=2" "--listen=tcp://0.0.0.0:1"; do
+        code=0
+        # shellcheck disable=SC2086
+        timeout 20 ./add --role=doctor $bad >doctor.log 2>&1 || code=$?
+        [ $code = 2 ] || fail "the doctor of '$bad' ended with $code, expected 2"
+    done
+}
+
+# With keys: p2's file of peers lacks p1, so that neither of them reaches the other.
+case_doctor_keys() {
+    make_job 3
+    make_keys
+    doctor --nodes=2 --key=sched.key --peers=peers
+    pod p1 --key=p1.key --peers=peers
+    grep -v '^p1 ' peers >fewer
+    pod p2 --key=p2.key --peers=fewer
+    ends 1 "$doctor" "the doctor"
+    says doctor.log "^p1 -> p2 (.*): FAILED: its key is not known there"
+    says doctor.log "^p2 -> p1 (.*): FAILED: the file that its --peers names has no key of that one"
+    says doctor.log "^sched <-> p1: [0-9.]* ms"
+    kill "$p1" "$p2"
+    wait "$p1" "$p2" || true
+    doctor --nodes=2 --key=sched.key --peers=peers
+    pod p1 --key=p1.key --peers=peers
+    pod p2 --key=p2.key --peers=peers
+    ends 0 "$doctor" "the doctor"
+    says doctor.log "all 10 checks are fine"
+    doctor --nodes=2 --key=sched.key --peers=peers # once more, the same pods
+    ends 0 "$doctor" "the second doctor"
+    says doctor.log "all 10 checks are fine"
+    kill "$p1" "$p2"
+}
+
 # Keys for the scheduler, pods and a stranger, who is not among the peers.
 make_keys() {
     for name in sched p1 p2 stranger; do

@@ -95,8 +95,8 @@ static const struct {
     {"--plan --pods=3 job.json", "--pods means nothing here: it goes with a run"},
     {"--check --progress=bar job.json", "--progress means nothing here"},
     {"--role=king", "--role: expected sched|pod|keygen|doctor, found \"king\""},
-    /* built later */
-    {"--role=doctor", "--role=doctor is not supported yet"},
+    {"--role=doctor --threads=2", "--threads means nothing here: it goes with a run"},
+    {"--role=doctor --trace=t", "--trace means nothing here"},
     {"--simt-seed=3 job.json", "--simt-seed means nothing here: it goes with --device=simt"},
     {"--device=cpu --simt-weak job.json", "--simt-weak means nothing here: it goes with --device=simt"},
     {"--device=simt --simt-seed=0 job.json", "--simt-seed: expected a number from 1 to 65536, found \"0\""},
