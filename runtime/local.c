@@ -29,6 +29,7 @@ typedef struct LocalPod {
     int gate;          /* an eventfd: written when the next round begins */
     Pod **pods;        /* one a step */
     atomic_llong done; /* units */
+    atomic_llong moved; /* bytes */
     atomic_bool over;  /* what follows is settled */
     PodStatus status;
     Error error;
@@ -133,6 +134,15 @@ static bool wait_turn(const LocalPod *local_pod, int pod, int other, bool stoppi
     return !stopping && (fds[2].revents & POLLIN);
 }
 
+static void note_moved(LocalPod *local_pod) {
+    uint64_t bytes = 0;
+    for (int s = 0; s < local_pod->local->course->step_count; s++) {
+        PodMoved moved = pod_moved(local_pod->pods[s]);
+        bytes += moved_bytes(&moved);
+    }
+    atomic_store(&local_pod->moved, (long long)bytes);
+}
+
 /* This pod's units of a round. */
 static PodStatus run_units(LocalPod *local_pod, Pod *pod, const Placement *placement, int64_t done) {
     int64_t passed = 0, given = 0, units = placement_count(placement, local_pod->number), before = pod_units_done(pod);
@@ -148,6 +158,7 @@ static PodStatus run_units(LocalPod *local_pod, Pod *pod, const Placement *place
         if (status == POD_RUNNING && !stopping)
             give_units(local_pod, placement, pod, &passed, &given);
         atomic_store(&local_pod->done, done + pod_units_done(pod) - before);
+        note_moved(local_pod);
     }
     if (status == POD_BROKEN)
         local_pod->error = *pod_error(pod);
@@ -206,6 +217,13 @@ static int64_t units_done(const Local *local) {
     return done;
 }
 
+static uint64_t bytes_moved(const Local *local) {
+    uint64_t bytes = 0;
+    for (int p = 0; p < local->started; p++)
+        bytes += (uint64_t)atomic_load(&local->pods[p].moved);
+    return bytes;
+}
+
 /* How many pods have ended. */
 static int pods_over(const Local *local, bool *any_broken) {
     int over = 0;
@@ -240,6 +258,7 @@ static void watch_pods(Local *local, bool stop, Progress *progress) {
             return;
         if (stop || broken || local->no_space || is_interrupted(local))
             eventfd_write(local->stop_event, 1);
+        progress_moved(progress, bytes_moved(local));
         progress_update(progress, units_done(local));
         struct pollfd fds[2] = {{.fd = local->over_event, .events = POLLIN}};
         if (local->reserve != NULL)
@@ -284,6 +303,7 @@ static bool run_pods(Local *local, Error *error) {
         pthread_join(local->pods[p].thread, NULL);
     atomic_store(&local->job->settled, true);
     end_reserve(local);
+    progress_moved(&progress, bytes_moved(local));
     progress_end(&progress, units_done(local));
     local->seconds = progress_seconds(&progress);
     return fine && pods_verdict(local, error);

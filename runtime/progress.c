@@ -30,6 +30,18 @@ double progress_seconds(const Progress *progress) {
     return clock_seconds() - progress->begun;
 }
 
+/* ", 1.25 GB/s", or nothing where nothing has moved. */
+static void print_rate(const Progress *progress, double seconds) {
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    double rate = seconds > 0 ? (double)progress->bytes / seconds : 0;
+    size_t unit = 0;
+    if (rate <= 0)
+        return;
+    for (; rate >= 1000 && unit + 1 < sizeof units / sizeof units[0]; unit++)
+        rate /= 1000;
+    fprintf(progress->out, ", %.3g %s/s", rate, units[unit]);
+}
+
 /* "12 s left", or nothing while there is no telling. */
 static void print_left(const Progress *progress, int64_t done, double seconds) {
     if (done > 0 && done < progress->total)
@@ -49,23 +61,29 @@ static void show(Progress *progress, int64_t done) {
         memset(bar, '#', (size_t)filled);
         bar[BAR_WIDTH] = '\0';
         fprintf(progress->out, "\r%s [%s] %3d %%  %" PRId64 "/%" PRId64 " tiles", progress->what, bar, percent, done, progress->total);
+        print_rate(progress, seconds);
         print_left(progress, done, seconds);
         fputs("\033[K", progress->out);
         break;
     }
     case PROGRESS_LINES:
         fprintf(progress->out, "%s: %" PRId64 "/%" PRId64 " tiles (%d %%)", progress->what, done, progress->total, percent);
+        print_rate(progress, seconds);
         print_left(progress, done, seconds);
         fputc('\n', progress->out);
         break;
     case PROGRESS_JSON:
-        fprintf(progress->out, "{\"kernel\": \"%s\", \"done\": %" PRId64 ", \"total\": %" PRId64 ", \"seconds\": %.3f}\n", progress->what, done,
-            progress->total, seconds);
+        fprintf(progress->out, "{\"kernel\": \"%s\", \"done\": %" PRId64 ", \"total\": %" PRId64 ", \"seconds\": %.3f, \"bytes\": %" PRIu64 "}\n",
+            progress->what, done, progress->total, seconds, progress->bytes);
         break;
     default:
         break;
     }
     fflush(progress->out);
+}
+
+void progress_moved(Progress *progress, uint64_t bytes) {
+    progress->bytes = bytes;
 }
 
 void progress_update(Progress *progress, int64_t done) {

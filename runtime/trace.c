@@ -6,9 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_ROWS = 64 }; /* of a kind, of a pod */
+#define MAX_ROWS TRACE_MAX_ROWS
 
-static const char *const kind_names[TRACE_KINDS] = {"load", "fetch", "copy", "compute", "store"};
+const char *trace_kind_name(int kind) {
+    static const char *const names[TRACE_KINDS] = {"load", "fetch", "copy", "compute", "store"};
+    return names[kind];
+}
 
 void trace_add(TraceLog *log, const WireEvent *event) {
     if (log->count == log->capacity) {
@@ -81,7 +84,7 @@ static int row_id(int kind, int row) {
 static void print_row(Writer *writer, size_t pod, int kind, int row) {
     begin_event(writer);
     fprintf(writer->out, "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %zu, \"tid\": %d, \"args\": {\"name\": \"%s", pod, row_id(kind, row),
-        kind_names[kind]);
+        trace_kind_name(kind));
     if (row > 0)
         fprintf(writer->out, " %d", row + 1);
     fputs("\"}}", writer->out);
@@ -107,7 +110,7 @@ static void print_event(Writer *writer, size_t pod, int row, const WireEvent *ev
     FILE *out = writer->out;
     begin_event(writer);
     fprintf(out, "{\"ph\": \"X\", \"pid\": %zu, \"tid\": %d, \"cat\": \"%s\", \"ts\": %.3f, \"dur\": %.3f, \"name\": ", pod, row_id(event->kind, row),
-        kind_names[event->kind], micros(writer, event->begun_ns), (double)(event->ended_ns - event->begun_ns) / 1000);
+        trace_kind_name(event->kind), micros(writer, event->begun_ns), (double)(event->ended_ns - event->begun_ns) / 1000);
     print_name(out, writer->kernel, event);
     if (event->kind == TRACE_COMPUTE)
         fprintf(out, ", \"args\": {\"stage\": %" PRIu32 ", \"chunk\": %" PRIu64 "}}", event->operand, event->chunk);
@@ -123,9 +126,18 @@ static int compare_begins(const void *left, const void *right) {
     return a->begun_ns != b->begun_ns ? (a->begun_ns < b->begun_ns ? -1 : 1) : a->ended_ns < b->ended_ns ? -1 : a->ended_ns > b->ended_ns;
 }
 
-/* Things of a kind that overlap go to different rows: the first that is free. */
+int trace_row(TraceRows *rows, const WireEvent *event) {
+    if (event->kind >= TRACE_KINDS || event->ended_ns < event->begun_ns)
+        return -1;
+    int row = 0;
+    while (row < MAX_ROWS - 1 && rows->busy[event->kind][row] > event->begun_ns)
+        row++;
+    rows->busy[event->kind][row] = event->ended_ns;
+    return row;
+}
+
 static void print_pod(Writer *writer, size_t pod, const TracePod *what) {
-    uint64_t busy[TRACE_KINDS][MAX_ROWS] = {{0}};
+    TraceRows busy = {.busy = {{0}}};
     int rows[TRACE_KINDS] = {0};
     begin_event(writer);
     fprintf(writer->out, "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %zu, \"args\": {\"name\": ", pod);
@@ -133,12 +145,9 @@ static void print_pod(Writer *writer, size_t pod, const TracePod *what) {
     fputs("}}", writer->out);
     for (size_t e = 0; e < what->log->count; e++) {
         const WireEvent *event = &what->log->events[e];
-        if (event->kind >= TRACE_KINDS || event->ended_ns < event->begun_ns)
-            continue; /* a pod's, and so not to be trusted */
-        int row = 0;
-        while (row < MAX_ROWS - 1 && busy[event->kind][row] > event->begun_ns)
-            row++;
-        busy[event->kind][row] = event->ended_ns;
+        int row = trace_row(&busy, event);
+        if (row < 0)
+            continue;
         for (; rows[event->kind] <= row; rows[event->kind]++)
             print_row(writer, pod, event->kind, rows[event->kind]);
         print_event(writer, pod, row, event);
@@ -155,10 +164,15 @@ bool trace_write(FILE *file, const char *path, const PhbKernel *kernel, const Tr
         if (log->events[0].begun_ns < writer.begun_ns)
             writer.begun_ns = log->events[0].begun_ns;
     }
-    fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", file);
-    for (size_t p = 0; p < count; p++)
-        print_pod(&writer, p, &pods[p]);
-    fputs("\n]}\n", file);
+    size_t length = strlen(path);
+    if (length >= 4 && strcmp(path + length - 4, ".svg") == 0) {
+        trace_draw(file, kernel, pods, count);
+    } else {
+        fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", file);
+        for (size_t p = 0; p < count; p++)
+            print_pod(&writer, p, &pods[p]);
+        fputs("\n]}\n", file);
+    }
     bool fine = !ferror(file);
     if (fclose(file) != 0 || !fine)
         return error_errno(error, "cannot write the trace \"%s\"", path);

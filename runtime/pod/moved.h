@@ -10,4 +10,8 @@ typedef struct PodMoved {
     uint64_t stores, stored;
 } PodMoved;
 
+static inline uint64_t moved_bytes(const PodMoved *moved) {
+    return moved->loaded + moved->fetched + moved->stored;
+}
+
 #endif

@@ -256,6 +256,10 @@ static void show_progress(Server *server) {
         return;
     if (server->progress.total == 0)
         progress_begin(&server->progress, server->options->progress, stderr, server->job->kernel->name, server->course->units);
+    uint64_t bytes = 0;
+    for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++)
+        bytes += moved_bytes(sched_pod_moved(server->core, pod));
+    progress_moved(&server->progress, bytes);
     progress_update(&server->progress, (int64_t)sched_units_done(server->core));
 }
 

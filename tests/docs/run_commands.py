@@ -17,7 +17,8 @@ import sys
 import tempfile
 
 MEASURED = [
-    (re.compile(r"\b\d+(\.\d+)?(e[+-]?\d+)? (s|ms|us|[kMG]B/s|B/s|F/s)(?!\w)"), r"# \3"),
+    (re.compile(r"\b\d+(\.\d+)?(e[+-]?\d+)? (s|ms|us|F/s)(?!\w)"), r"# \3"),
+    (re.compile(r"\b\d+(\.\d+)?(e[+-]?\d+)? [kMGT]?B/s(?!\w)"), "# B/s"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "BUILD"),
     (re.compile(r"\bpod \S+ computed \d+(, pod \S+ computed \d+)*"), lambda found: ", ".join(sorted(re.findall(r"pod \S+ computed", found.group())))),
     (re.compile(r"(?m)^\w+: \d+/\d+ tiles \((?!100 ).*\n"), ""),

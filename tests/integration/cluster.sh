@@ -153,6 +153,12 @@ PERL
     cmp was traced || fail "traced $(cat traced), but it was $(cat was)"
     ./add job.json --pods=2 --trace=trace.json --progress=none >local.log 2>&1 && perl trace.pl >traced || fail "the local trace"
     [ "$(awk '{ stores += $5 } END { print NR, stores }' traced)" = "2 16" ] || fail "traced $(cat traced)"
+    ./add job.json --pods=2 --trace=trace.svg --progress=none >local.log 2>&1 || fail "no picture"
+    perl -MXML::Parser -e 1 2>/dev/null && { perl -MXML::Parser -e 'XML::Parser->new->parsefile("trace.svg")' || fail "the picture is no XML"; }
+    [ "$(grep -c 'font-weight="bold">pod [01]<' trace.svg)" = 2 ] && [ "$(tail -n 1 trace.svg)" = "</svg>" ] || fail "the picture lacks a pod"
+    for kind in "load A 0" "compute super-tile 15, stage" "store C 15"; do
+        grep -q "<title>\($kind\|${kind%% *}, [0-9]* of them\)" trace.svg || fail "the picture lacks '$kind'"
+    done
     ./add job.json --trace=nowhere/trace.json >local.log 2>&1 && fail "a trace was written nowhere"
     says local.log 'cannot write the trace "nowhere/trace.json": No such file'
     ./add job.json --trace=A.bin >local.log 2>&1 && fail "a trace took the place of a tensor"

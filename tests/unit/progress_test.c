@@ -19,6 +19,8 @@ static const char *shown(ProgressMode mode, int64_t total, int64_t done) {
     Progress progress;
     progress_begin(&progress, mode, out, "add", total);
     progress.shown -= 10; /* as if time had passed */
+    progress.begun -= 100;
+    progress_moved(&progress, (uint64_t)total * 1000000000);
     progress_update(&progress, done / 2);
     progress_end(&progress, done);
     fclose(out);
@@ -29,8 +31,8 @@ static const char *shown(ProgressMode mode, int64_t total, int64_t done) {
 
 START_TEST(lines_end_in_newlines) {
     const char *lines = shown(PROGRESS_LINES, 8, 8);
-    ck_assert_ptr_nonnull(strstr(lines, "add: 4/8 tiles (50 %)"));
-    ck_assert_ptr_nonnull(strstr(lines, "add: 8/8 tiles (100 %)\n"));
+    ck_assert_ptr_nonnull(strstr(lines, "add: 4/8 tiles (50 %), 80 MB/s, 100 s left\n"));
+    ck_assert_ptr_nonnull(strstr(lines, "add: 8/8 tiles (100 %), 80 MB/s\n"));
     ck_assert_ptr_null(strchr(lines, '\r'));
     ck_assert_ptr_null(strchr(lines, '\033'));
 }
@@ -40,7 +42,7 @@ START_TEST(a_bar_redraws_its_line) {
     const char *bar = shown(PROGRESS_BAR, 8, 8);
     ck_assert_int_eq(bar[0], '\r');
     ck_assert_ptr_nonnull(strstr(bar, "[####################....................]"));
-    ck_assert_ptr_nonnull(strstr(bar, "[########################################] 100 %  8/8 tiles"));
+    ck_assert_ptr_nonnull(strstr(bar, "[########################################] 100 %  8/8 tiles, 80 MB/s"));
     ck_assert_int_eq(bar[strlen(bar) - 1], '\n');
 }
 END_TEST
@@ -51,6 +53,7 @@ START_TEST(json_is_an_object_a_line) {
     for (char *line = strtok(json, "\n"); line; line = strtok(NULL, "\n"), lines++) {
         ck_assert_int_eq(line[0], '{');
         ck_assert_int_eq(line[strlen(line) - 1], '}');
+        ck_assert_ptr_nonnull(strstr(line, "\"bytes\": 8000000000}"));
     }
     ck_assert_int_ge(lines, 2);
     free(json);
