@@ -341,6 +341,40 @@ case_many_pods() {
     finished
 }
 
+# By IPv6 and by name; a tile that is shared travels.
+case_ipv6() {
+    [ -e /proc/net/if_inet6 ] || exit 77
+    shared=$samples/../tests/run/scale_columns
+    "$phobosc" --gpu=none "$shared/scale_columns.phb" -o add
+    cp "$shared/job.json" .
+    oracle=$(dirname "$oracle")/oracle_scale_columns
+    "$oracle" make job.json
+    listen="tcp://[::1]:$port"
+    sched --nodes=2
+    pod p1 --listen="tcp://[::1]:*"
+    wait_for sched.log "pod p1 joined"
+    pod p2 --listen="tcp://127.0.0.1:$((port + 1))" --advertise="tcp://localhost:$((port + 1))"
+    finished
+    [ "$(sed -n 's/^pod p[12] moved:.* \([0-9]*\) fetched.*/\1/p' sched.log | paste -sd+ | bc)" = 1 ] || fail "not one tile was fetched"
+    says sched.log "waiting for pods at tcp://\[::1\]:$port"
+}
+
+# A scheduler that may open 64 files, with more connections than that: it goes on with the pods that it has.
+case_few_files() {
+    make_job 300
+    (ulimit -n 64 && exec timeout 60 ./add --role=sched job.json --listen=$listen --progress=none --log=info --nodes=2 >sched.log 2>&1) &
+    sched=$!
+    wait_for sched.log "waiting for pods"
+    pod p1
+    wait_for sched.log "pod p1 joined"
+    "$junk_peer" $port idle 110 &
+    idle=$!
+    sleep 0.5
+    pod p2
+    kill $idle
+    finished
+}
+
 doctor() {
     timeout 60 ./add --role=doctor job.json --listen=$listen --log=info "$@" >doctor.log 2>&1 &
     doctor=$!
