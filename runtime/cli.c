@@ -6,6 +6,7 @@
 #include "runtime/sched/course.h"
 #include "runtime/sched/doctor.h"
 #include "runtime/sched/server.h"
+#include "runtime/slurm.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -184,7 +185,7 @@ static int serve(Job *job, const CommandLine *line) {
     run.plan.placement = cli_placement(line, job);
     ServeOptions options = {
         .listen = values[OPTION_LISTEN].text,
-        .nodes = (int)values[OPTION_NODES].number,
+        .nodes = values[OPTION_NODES].given ? (int)values[OPTION_NODES].number : slurm_pods(stderr),
         .join_window_ms = values[OPTION_JOIN_WINDOW].given ? (int)values[OPTION_JOIN_WINDOW].number : 2000,
         .join_timeout_ms = values[OPTION_JOIN_TIMEOUT].given ? (int)values[OPTION_JOIN_TIMEOUT].number : 60000,
         .deadline_ms = values[OPTION_DEADLINE].given ? (int)values[OPTION_DEADLINE].number : 10000,
@@ -227,22 +228,7 @@ static int be_doctor(const PhbProgram *program, const Job *job, const CommandLin
     return exit_code;
 }
 
-static int be_pod(const PhbProgram *program, const CommandLine *line) {
-    const OptionValue *values = line->values;
-    RunOptions run = cli_run_options(line);
-    PodServeOptions options = {
-        .sched = values[OPTION_SCHEDULER].given ? values[OPTION_SCHEDULER].text : getenv("PHOBOS_SCHED"),
-        .persist = values[OPTION_PERSIST].given,
-        .listen = values[OPTION_LISTEN].text,
-        .advertise = values[OPTION_ADVERTISE].text,
-        .node_name = values[OPTION_NODE_NAME].text,
-        .device = run.device,
-        .simt = run.simt,
-        .threads = run.threads,
-        .memory = run.plan.memory,
-        .insecure = values[OPTION_INSECURE].given,
-        .log = run.log,
-    };
+static int be_pod_with(const PhbProgram *program, const CommandLine *line, PodServeOptions *options) {
     int exit_code;
     Keys *keys;
     if (!load_keys(line, &keys, &exit_code))
@@ -253,12 +239,37 @@ static int be_pod(const PhbProgram *program, const CommandLine *line) {
         fprintf(stderr, "error: %s\n", error.text);
         exit_code = EXIT_USAGE;
     } else {
-        options.keys = keys;
-        options.roots = roots;
-        exit_code = pod_serve(program, &options);
+        options->keys = keys;
+        options->roots = roots;
+        exit_code = pod_serve(program, options);
     }
     roots_free(roots);
     keys_free(keys);
+    return exit_code;
+}
+
+static int be_pod(const PhbProgram *program, const CommandLine *line) {
+    const OptionValue *values = line->values;
+    RunOptions run = cli_run_options(line);
+    const char *sched = values[OPTION_SCHEDULER].given ? values[OPTION_SCHEDULER].text : getenv("PHOBOS_SCHED");
+    char *slurm_sched = sched == NULL ? slurm_scheduler(stderr) : NULL;
+    char *slurm_name = !values[OPTION_NODE_NAME].given && cli_key(line) == NULL ? slurm_node_name(stderr) : NULL;
+    PodServeOptions options = {
+        .sched = sched != NULL ? sched : slurm_sched,
+        .persist = values[OPTION_PERSIST].given,
+        .listen = values[OPTION_LISTEN].text,
+        .advertise = values[OPTION_ADVERTISE].text,
+        .node_name = slurm_name != NULL ? slurm_name : values[OPTION_NODE_NAME].text,
+        .device = run.device,
+        .simt = run.simt,
+        .threads = run.threads,
+        .memory = run.plan.memory,
+        .insecure = values[OPTION_INSECURE].given,
+        .log = run.log,
+    };
+    int exit_code = be_pod_with(program, line, &options);
+    free(slurm_sched);
+    free(slurm_name);
     return exit_code;
 }
 
