@@ -7,8 +7,7 @@
  *
  * Faults come until the schedule heals; then the job has to end. Checked: what is published is right, on the disk, and published once; nobody writes
  * that was given up, nor to what is published; the exit code says whether outputs were published; where nothing was harmed the job is done and each
- * unit ran once; the job is given up only when no pod was left, or three were lost with one unit; nobody hangs; a loss is noticed in time; two cores
- * that see the same do the same. */
+ * unit ran once; the job is given up only when no pod was left, or three were lost with one unit; nobody hangs; a loss is noticed in time. */
 #include "tests/sim/control_world.h"
 
 #include <signal.h>
