@@ -6,9 +6,14 @@ set -eu
 . "$(dirname "$0")/../tools/plant.sh"
 source=$1 work=$2 cc=$3 seeds=${4:-20000}
 flags="-std=c17 -D_GNU_SOURCE -O1"
-control="runtime/sched/core.c runtime/sched/deal.c runtime/sched/disk.c runtime/sched/join.c runtime/sched/loss.c runtime/sched/peers.c runtime/sched/place.c runtime/sched/rounds.c runtime/pod/agent.c runtime/net/wire.c
-    runtime/error.c"
-tiles="runtime/pod/shelf.c runtime/pod/transfer.c runtime/sched/share.c runtime/sched/place.c runtime/sched/step.c runtime/error.c"
+
+# What a simulator is linked of, as CMakeLists.txt has it.
+linked() {
+    sed -n "/^set($1\$/,/^)/s/.*{PROJECT_SOURCE_DIR}\///p" "$source/tests/sim/CMakeLists.txt"
+}
+
+control=$(linked cores)
+tiles=$(linked tiles)
 rm -rf "$work" && mkdir -p "$work"
 
 # compile FILE OBJECT

@@ -228,7 +228,7 @@ static void count_in_cluster(Writer *g) {
 static void statement(Writer *g, int depth, bool in_branch);
 
 /* Under control that the CTA shares a cluster does not meet. */
-static void nested(Writer *g, int depth) {
+static void nested(Writer *g, int depth, bool in_branch) {
     int fresh = g->fresh++;
     bool is_loop = below(g, 2);
     if (is_loop)
@@ -237,7 +237,7 @@ static void nested(Writer *g, int depth) {
         line(g, "if %s {", uniform_condition(g));
     g->indent++;
     for (int i = 1 + below(g, 3); i > 0; i--)
-        statement(g, depth - 1, !is_loop);
+        statement(g, depth - 1, in_branch || !is_loop);
     g->indent--;
     line(g, "}");
 }
@@ -265,7 +265,7 @@ static void statement(Writer *g, int depth, bool in_branch) {
     else if (kind < 17)
         line(g, "if %s { atomic_add(counts[(w & 7)], %s) }", condition(g), integer(g));
     else
-        nested(g, depth);
+        nested(g, depth, in_branch);
 }
 
 static void write_kernel(uint64_t seed, int number) {
