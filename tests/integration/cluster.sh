@@ -376,6 +376,7 @@ case_few_files() {
 }
 
 doctor() {
+    : >doctor.log
     timeout 60 ./add --role=doctor job.json --listen=$listen --log=info "$@" >doctor.log 2>&1 &
     doctor=$!
 }

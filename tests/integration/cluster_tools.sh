@@ -56,6 +56,7 @@ JOB
 }
 
 sched() {
+    : >sched.log
     timeout 60 ./add --role=sched job.json --listen=$listen --progress=none --log=info "$@" >sched.log 2>&1 &
     sched=$!
 }
@@ -63,6 +64,7 @@ sched() {
 pod() { # NAME ...
     name=$1
     shift
+    : >"$name.log"
     timeout 60 ./add --role=pod --sched=$listen --node-name="$name" --threads=1 --log=info "$@" >"$name.log" 2>&1 &
     eval "$name=\$!"
 }

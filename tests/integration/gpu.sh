@@ -79,6 +79,7 @@ port=$((20000 + $$ % 20000))
 # pod NAME DRIVER ARGUMENTS...
 pod() {
     name=$1
+    : >"$name.log"
     LD_LIBRARY_PATH=$fake/$2 timeout 30 ./add --role=pod --sched=tcp://127.0.0.1:$port --node-name="$name" --log=info "$3" >"$name.log" 2>&1 &
     eval "pid_$name=$!"
 }
@@ -93,6 +94,7 @@ wait_for() {
 }
 # sched STATUS ARGUMENTS...
 sched() {
+    : >sched.log
     timeout 30 ./add --role=sched job.json --listen=tcp://127.0.0.1:$port --progress=none --log=info "$@" >sched.log 2>&1 &
     pid_sched=$!
 }

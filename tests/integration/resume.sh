@@ -66,6 +66,7 @@ restart() {
 sched() { # CRASH OPTION...
     crash=$1
     shift
+    : >sched.log
     PHOBOS_CRASH_AT=$crash timeout 60 ./run --role=sched job.json --listen=$listen --progress=none --log=info --deadline=4 "$@" >sched.log 2>&1 &
     sched=$!
 }
@@ -73,6 +74,7 @@ sched() { # CRASH OPTION...
 pod() { # NAME OPTION...
     name=$1
     shift
+    : >"$name.log"
     timeout 60 ./run --role=pod --sched=$listen --node-name="$name" --threads=1 --log=info "$@" >"$name.log" 2>&1 &
     eval "$name=\$!"
 }

@@ -23,9 +23,11 @@ start() { # KERNEL PODS ...: the scheduler of job.json and its pods
     shift 2
     port=$((port + 1))
     rm -f ./*.log
+    : >sched.log
     timeout 60 "./$kernel" --role=sched job.json --listen=tcp://127.0.0.1:$port --nodes="$pods" --progress=none --log=info "$@" >sched.log 2>&1 &
     sched=$!
     for p in $(seq "$pods"); do
+        : >"p$p.log"
         timeout 60 "./$kernel" --role=pod --sched=tcp://127.0.0.1:$port --node-name="p$p" --threads=1 --memory=64M >"p$p.log" 2>&1 &
         eval "p$p=\$!"
     done

@@ -57,12 +57,14 @@ failing() { # CALL ERROR N
 sched() { # WRAPPER OPTION...
     wrapper=$1
     shift
+    : >sched.log
     # shellcheck disable=SC2086
     timeout 60 $wrapper ./add --role=sched job.json --listen=$listen --progress=none --log=info --deadline=3 "$@" >sched.log 2>&1 &
     sched=$!
 }
 
 pod() { # NAME WRAPPER
+    : >"$1.log"
     # shellcheck disable=SC2086
     timeout 60 $2 ./add --role=pod --sched=$listen --node-name="$1" --threads=1 --log=info >"$1.log" 2>&1 &
     pods="$pods $!"
