@@ -127,7 +127,7 @@ case_product() {
     cp before.bin C.bin
     sched --nodes=3 --deadline=2
     for p in p1 p2 p3; do
-        slow_pod 3 $p
+        slow_pod 30 $p
     done
     wait_for sched.log "the job begins with 3 pods"
     sleep 0.3
