@@ -124,14 +124,14 @@ case_pod() {
         sched "" --nodes=2
         pod p2 ""
         ended "a pod whose $how" "c.npy\|a.npy\|b.npy" c.npy
-                says "trace.${how%% *}" INJECTED
+        says "trace.${how%% *}" INJECTED
     done
 }
 
 # The scheduler's own calls: reserving, marking, the journal, bringing it to the disk, putting it in place.
 case_sched() {
     needs_strace
-    for how in "fallocate EDQUOT 1" "pwrite64 ENOSPC 1" "pwrite64 EIO 3" "fdatasync EIO 1" "fdatasync ENOSPC 2" "fsync EIO 1" "rename EIO 1" "rename EROFS 2" \
+    for how in "fallocate EDQUOT 1" "pwrite64 ENOSPC 1" "pwrite64 EIO 3" "fdatasync EIO 1" "fdatasync ENOSPC 2" "fsync EIO 1" "rename EIO 1" "rename EROFS 1" \
         "fchmod EROFS 1" "ftruncate EIO 1" "unlink EROFS 1+"; do
         make_job
         # shellcheck disable=SC2086
@@ -147,7 +147,7 @@ case_sched() {
             ;;
         *) ended "$how" "c.npy" c.npy ;;
         esac
-                says "trace.${how%% *}" INJECTED
+        says "trace.${how%% *}" INJECTED
     done
 }
 
