@@ -343,7 +343,7 @@ case_many_pods() {
 
 # By IPv6 and by name; a tile that is shared travels.
 case_ipv6() {
-    [ -e /proc/net/if_inet6 ] || exit 77
+    grep -q '^0\{31\}1 ' /proc/net/if_inet6 2>/dev/null || exit 77 # no ::1
     shared=$samples/../tests/run/scale_columns
     "$phobosc" --gpu=none "$shared/scale_columns.phb" -o add
     cp "$shared/job.json" .

@@ -2,13 +2,14 @@
 # -g: gdb stops at lines of the source on the CPU device, steps from one to the next and names the kernel; the code is that without -g; line tables
 # name the source wherever it is compiled.
 #
-#   debugger.sh PHOBOSC KERNELS.phb PHOBOS-TENSOR
+#   debugger.sh PHOBOSC KERNELS.phb PHOBOS-TENSOR          77 where gdb can run nothing
 set -eu
 
 phobosc=$1
 tensor=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+gdb -nx -batch -ex run true 2>/dev/null | grep -q "exited normally" || { echo "gdb can run nothing here"; exit 77; }
 cp "$2" "$work/kernels.phb"
 cd "$work"
 failures=0
