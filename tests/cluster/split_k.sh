@@ -5,9 +5,7 @@
 #     split_k.sh PHOBOSC SAMPLES
 set -eu
 phobosc=$1 samples=$2
-work=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"' EXIT
-cd "$work"
+. "$(dirname "$0")/../tools/processes.sh"
 export M=40 N=50 K=180 LEAF=16
 
 # The first sum waits in the output itself, the second one in a state; the third kernel begins with a bias.
@@ -135,7 +133,6 @@ run --split-k=7 --device=simt
 
 # A scheduler and two pods: they learn the number of parts from it.
 rm -f C.bin
-listen=tcp://127.0.0.1:$((20000 + $$ % 20000))
 ./cluster --role=sched job.json --split-k=7 --nodes=2 --listen=$listen --progress=none >sched.log 2>&1 &
 scheduler=$!
 for name in one two; do ./cluster --role=pod --sched=$listen --node-name=$name >$name.log 2>&1 & done

@@ -76,7 +76,7 @@ moved() {
 
 # Each on a host of its own, pods load, fetch and store what the plan says: four units a pod are dealt at once, so that none is taken by another.
 case_planned_moves() {
-    make_product
+    product_job
     for how in "round-robin --link-bw=1e12" "block --link-bw=1e12" "block --link-bw=1e3"; do
         cp before.bin C.bin
         # shellcheck disable=SC2086
@@ -101,7 +101,7 @@ case_planned_moves() {
 
 # A pod that nobody reaches: what is at home there comes from the files.
 case_lost_source() {
-    make_product
+    product_job
     cp before.bin C.bin
     sched --nodes=2 --link-bw=1e12
     pod p0
@@ -117,7 +117,7 @@ case_lost_source() {
 # What both pods did, the second one by a clock of its own where the kernel has such, in one file that is JSON: as many events as tiles were moved, none
 # over another in its row, all within the job's time.
 case_trace() {
-    make_product
+    product_job
     cp before.bin C.bin
     sched --nodes=2 --link-bw=1e12 --trace=trace.json
     pod p0
@@ -569,7 +569,7 @@ case_namespaces() {
     first=phb$$a second=phb$$b
     ip netns add $first 2>/dev/null || exit 77
     ip netns add $second
-    trap 'ip netns del $first; ip netns del $second; kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
+    trap 'ip netns del $first; ip netns del $second; pkill -P $$ || true; rm -rf "$work"' EXIT
     ip link add veth0 netns $first type veth peer name veth0 netns $second
     ip -n $first addr add 10.77.0.1/24 dev veth0 && ip -n $first link set veth0 up && ip -n $first link set lo up
     ip -n $second addr add 10.77.0.2/24 dev veth0 && ip -n $second link set veth0 up && ip -n $second link set lo up

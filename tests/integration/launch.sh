@@ -22,7 +22,7 @@ cp "$root/samples/add/job.json" .
 "$oracle" make job.json || exit 1
 
 # ---- the batch script: two tasks, on nodes whose names are addresses of this machine ----
-port=$((20000 + $$ % 20000))
+port=$((10000 + $$ % 11000 * 2)) # below those that the system gives out
 mkdir keys bin
 ./add --role=keygen --key=keys/sched.key --node-name=sched >/dev/null || fail "keygen"
 for node in 127.0.0.2 127.0.0.3; do

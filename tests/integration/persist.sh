@@ -5,18 +5,8 @@
 set -eu
 
 phobosc=$1 samples=$2 oracle=$3
-work=$(mktemp -d)
+. "$(dirname "$0")/../tools/processes.sh"
 p1='' p2=''
-trap 'kill $p1 $p2 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
-cd "$work"
-listen=tcp://127.0.0.1:$((20000 + $$ % 20000))
-
-fail() {
-    echo "FAILED: $*" >&2
-    tail -n 20 ./*.log >&2
-    exit 1
-}
 
 sched() { # CODE JOB ...
     expected=$1 job=$2
@@ -60,11 +50,7 @@ sched 2 full
 sed 's/"repeat": *10/"repeat": 100000/' steps.json >long.json
 ./jacobi --role=sched long.json --listen="$listen" --nodes=2 --progress=none --deadline=1 --log=info >sched.log 2>&1 &
 sched=$!
-for _ in $(seq 200); do
-    grep -q 'begins with' sched.log && break
-    sleep 0.05
-done
-grep -q 'begins with' sched.log || fail "the long job does not begin"
+wait_for sched.log 'begins with'
 kill -9 $sched
 wait $sched 2>/dev/null || true
 rm -f .plate.npy.*.part plate.npy.phobos-lock

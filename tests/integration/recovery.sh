@@ -123,7 +123,7 @@ case_drained() {
 
 # C = alpha A B + beta C, which reads what it writes.
 case_product() {
-    make_product
+    product_job
     cp before.bin C.bin
     sched --nodes=3 --deadline=2
     for p in p1 p2 p3; do

@@ -8,54 +8,7 @@ set -eu
 phobosc=$1 samples=$2
 shift 2
 
-work=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
-cd "$work"
-
-# Its own port, so that tests may run beside each other.
-port=$((20000 + $$ % 20000))
-listen=tcp://127.0.0.1:$port
-
-fail() {
-    echo "FAILED: $*" >&2
-    ls -lA >&2
-    for log in *.log; do
-        echo "--- $log" >&2
-        cat "$log" >&2
-    done
-    exit 1
-}
-
-says() {
-    grep -q -e "$2" "$1" || fail "$1 does not say '$2'"
-}
-
-# ends CODE PID WHO
-ends() {
-    code=0
-    wait "$2" || code=$?
-    [ "$code" = "$1" ] || fail "$3 ended with $code, expected $1"
-}
-
-nothing_left() {
-    find . -name '*.part' -o -name '*.phobos-*' | grep . && fail "left behind"
-    return 0
-}
-
-# C = alpha A B + beta C in 4 x 4 super-tiles: done twice, it is something else.
-make_product() {
-    "$phobosc" --gpu=none -D leaf.TILE_M=32 -D leaf.TILE_N=32 "$samples/matmul/matmul.phb" -o run
-    perl -e 'srand(3); binmode STDOUT; print pack("f<*", map { rand() } 1 .. 250 * 180)' >A.bin
-    perl -e 'srand(4); binmode STDOUT; print pack("f<*", map { rand() } 1 .. 180 * 250)' >B.bin
-    perl -e 'srand(5); binmode STDOUT; print pack("f<*", map { rand() } 1 .. 250 * 250)' >before.bin
-    printf '{"scalars": {"alpha": 1.5, "beta": 0.25}, "cluster": {"TILE_M": 64, "TILE_N": 64, "TILE_K": 64}, "tensors": {
-        "A": {"uri": "A.bin", "dtype": "f32", "shape": [250, 180]}, "B": {"uri": "B.bin", "dtype": "f32", "shape": [180, 250]},
-        "C": {"uri": "C.bin", "dtype": "f32", "shape": [250, 250]}}}\n' >job.json
-    cp before.bin C.bin && ./run job.json --progress=none >local.log 2>&1 || fail "one pod failed"
-    mv C.bin expected.bin
-    restart
-}
+. "$(dirname "$0")/../tools/processes.sh"
 
 # As before the first run.
 restart() {
@@ -112,7 +65,7 @@ whole() { # in the end
 
 # What is stored is kept, the rest is done, wherever the scheduler was killed.
 case_scheduler() {
-    make_product
+    make_product run
     for where in stage:1:begin stage:1:half stage:1:end batch:1:begin batch:1:end batch:5:end publish:1:begin; do
         restart
         killed $where
@@ -135,7 +88,7 @@ case_scheduler() {
 
 # Between PUBLISH and the end nothing is computed any more, and no pod is needed.
 case_published() {
-    make_product
+    make_product run
     for where in publish:1:half rename:1:begin rename:1:end publish:1:end; do
         restart
         killed $where
@@ -152,7 +105,7 @@ case_published() {
 
 # Half of the work by one pod, the rest by three; and a third time.
 case_other_pods() {
-    make_product
+    make_product run
     killed batch:3:end
     sched batch:2:end --nodes=3 --resume
     for p in p1 p2 p3; do pod $p; done
@@ -169,7 +122,7 @@ case_other_pods() {
 
 # A tile that is not what its checksum says, a staging file that is cut off or gone, a journal whose end is torn: done again.
 case_spoilt() {
-    make_product
+    make_product run
     for what in bytes shorter absent torn; do
         restart
         killed batch:6:end
@@ -193,7 +146,7 @@ case_spoilt() {
 
 # What is not the same job is refused, and left as it is for the one that is.
 case_refused() {
-    make_product
+    make_product run
     killed batch:3:end
     refuses() { # TEXT JOB OPTION...
         text=$1 job=$2
@@ -225,7 +178,7 @@ case_refused() {
 
 # Without --resume the job begins anew and clears away what is there; a failed job leaves nothing, or, told to, all that a --resume needs.
 case_anew() {
-    make_product
+    make_product run
     killed batch:3:end
     sched "" --nodes=1
     pod p1
@@ -250,7 +203,7 @@ case_anew() {
 
 # In one process: a journal is kept where --resume says so.
 case_local() {
-    make_product
+    make_product run
     for where in store:1:half store:9:end publish:1:begin publish:1:half publish:1:end; do
         restart
         code=0

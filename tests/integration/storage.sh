@@ -8,33 +8,9 @@ set -eu
 phobosc=$1 oracle=$2 samples=$3 slow_io=$4
 shift 4
 
-work=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null || true; wait 2>/dev/null || true; umount "$work/small" 2>/dev/null || true; rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
+. "$(dirname "$0")/../tools/processes.sh"
+trap 'pkill -P $$ || true; wait 2>/dev/null || true; umount "$work/small" 2>/dev/null || true; rm -rf "$work"' EXIT
 pods=
-cd "$work"
-
-# Its own port, so that tests may run beside each other.
-port=$((20000 + $$ % 20000))
-listen=tcp://127.0.0.1:$port
-
-fail() {
-    echo "FAILED: $*" >&2
-    for log in *.log; do
-        echo "--- $log" >&2
-        cat "$log" >&2
-    done
-    exit 1
-}
-
-says() {
-    grep -q -e "$2" "$1" || fail "$1 does not say '$2'"
-}
-
-nothing_left() {
-    find . -name '*.part' -o -name '*.phobos-*' | grep . && fail "left behind"
-    return 0
-}
 
 make_job() { # FOLDER of the output
     cat >job.json <<JOB
