@@ -29,13 +29,15 @@ static void send(Agent *agent, WireType type, uint64_t now_ms, AgentActions *act
     act(actions, AGENT_ACTION_SEND)->type = (uint16_t)type;
 }
 
-/* The one way out: a goodbye where the scheduler knows us. */
+/* The one way out: a goodbye where the scheduler knows us. Who has failed says why it did, whatever comes after. */
 __attribute__((format(printf, 5, 6))) static void leave(
     Agent *agent, int exit_code, uint64_t now_ms, AgentActions *actions, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(agent->text, sizeof agent->text, format, args);
-    va_end(args);
+    if (agent->phase != AGENT_FAILED) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(agent->text, sizeof agent->text, format, args);
+        va_end(args);
+    }
     if (agent->token)
         send(agent, WIRE_BYE, now_ms, actions);
     agent->phase = AGENT_OVER;
@@ -64,7 +66,7 @@ static void on_welcome(Agent *agent, const WireMessage *message, uint64_t now_ms
 
 /* This job is not for this pod, but a later one may be. */
 static bool waits_after(const Agent *agent, const Reject *reject) {
-    static const uint8_t passing[] = {REJECT_FULL, REJECT_JOB_OVER, REJECT_DEVICE, REJECT_FILES};
+    static const uint8_t passing[] = {REJECT_FULL, REJECT_JOB_OVER, REJECT_DEVICE};
     bool passes = false;
     for (size_t i = 0; i < sizeof passing; i++)
         passes |= reject->code == passing[i];
@@ -75,20 +77,18 @@ static void on_reject(Agent *agent, const Reject *reject, uint64_t now_ms, Agent
     if (waits_after(agent, reject))
         return; /* hellos go on */
     agent->token = 0; /* it does not know us: no goodbye */
-    if (agent->phase == AGENT_FAILED) {
-        char text[sizeof agent->text];
-        memcpy(text, agent->text, sizeof text);
-        leave(agent, 1, now_ms, actions, "%s", text);
-        return;
-    }
-    leave(agent, reject->code == REJECT_FENCED ? 75 : 78, now_ms, actions, "refused by the scheduler: %s", reject->text);
+    leave(agent, agent->phase == AGENT_FAILED ? 1 : reject->code == REJECT_FENCED ? 75 : 78, now_ms, actions, "refused by the scheduler: %s", reject->text);
 }
 
-/* Takes the batches that are new, drops those that the scheduler knows done. Who is leaving hands new ones back. */
+/* Takes the batches that are new, drops those that the scheduler knows done or has withdrawn, also before they came. Who is leaving hands new ones back. */
 static void take_batches(Agent *agent, const SchedState *state, AgentActions *actions) {
     uint64_t base = state->batch_base, end = base + state->batches_count;
-    if (base < agent->batch_base || base > agent->batch_end || end < agent->batch_end)
+    if (base < agent->batch_base || end < base || end < agent->batch_end)
         return; /* not a state that follows from ours */
+    if (base > agent->batch_end) {
+        agent->batch_base = agent->batch_end = base;
+        agent->done = 0;
+    }
     uint64_t known = base - agent->batch_base, held = agent->batch_end - base;
     agent->done = (uint32_t)((uint64_t)agent->done >> known);
     memmove(agent->checksums, agent->checksums + known, held * sizeof agent->checksums[0]);
@@ -215,6 +215,8 @@ static void on_stop(Agent *agent, const char *who, uint64_t now_ms, AgentActions
 }
 
 static void on_batch_done(Agent *agent, const AgentEvent *event, uint64_t now_ms, AgentActions *actions) {
+    if (event->batch < agent->batch_base || event->batch >= agent->batch_end)
+        return; /* withdrawn */
     uint64_t place = event->batch - agent->batch_base;
     agent->done |= 1u << place;
     agent->checksums[place] = event->checksum;

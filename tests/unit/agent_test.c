@@ -195,15 +195,21 @@ END_TEST
 START_TEST(a_state_that_does_not_follow_is_dropped) {
     welcome();
     prove();
-    state(SCHED_RUN, 5, 2); /* of batches that it never had */
-    deliver();
-    ck_assert_int_eq(runs(), 0);
     state(SCHED_RUN, UINT64_MAX - 1, 16);
     deliver();
     ck_assert_int_eq(runs(), 0);
     state(SCHED_RUN, 0, 1);
     deliver();
     ck_assert_int_eq(runs(), 1);
+    state(SCHED_RUN, 5, 2); /* batches 1 .. 4 were dealt and withdrawn, and it never heard of them */
+    deliver();
+    ck_assert_int_eq(runs(), 2);
+    ck_assert_uint_eq(actions.items[0].batch_number, 5);
+    state(SCHED_RUN, 4, 3);
+    deliver();
+    ck_assert_int_eq(runs(), 0);
+    step((AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = 0}); /* what was withdrawn ends, and means nothing */
+    ck_assert_uint_eq(compose_state()->done, 0);
 }
 END_TEST
 
