@@ -42,7 +42,7 @@ bool keep_take(Keep *keep, const Course *course, const DeviceSet *devices, Error
     keep->course = course;
     keep->devices = devices;
     variants_of(keep, variants);
-    bool wanted = keep->options->resume && course->rounds == 1;
+    bool wanted = keep->options->resume && keep->job->sequence == NULL;
     if (!same_devices(keep, error) || (wanted && !resume_take(&keep->resume, keep->job, course->steps[0].problem, variants, error)))
         return false;
     if (!wanted)

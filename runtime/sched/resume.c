@@ -35,6 +35,8 @@ static uint64_t job_hash(const Job *job) {
         hash_text(&state, part->kernel->name);
         for (int s = 0; s < part->kernel->scalar_count; s++)
             XXH3_64bits_update(&state, &part->scalars[s], sizeof part->scalars[s]);
+        int64_t parts = part->split_k > 1 ? part->split_k : 1;
+        XXH3_64bits_update(&state, &parts, sizeof parts);
         for (int d = 0; d < part->kernel->dim_count; d++)
             if (!part->kernel->dims[d].is_search)
                 XXH3_64bits_update(&state, &part->dims[d], sizeof part->dims[d]);
@@ -139,7 +141,8 @@ static bool take_journal(Resume *resume, Job *job, bool wanted, const char *path
         return error_set(error, "an earlier run was cut short while it put its outputs in place: --resume finishes that; or remove \"%s\"", path);
     if (!wanted) {
         if (!state->done)
-            snprintf(resume->said, sizeof resume->said, "what an earlier run left is removed; --resume would have gone on from there");
+            snprintf(resume->said, sizeof resume->said, "what an earlier run left is removed%s",
+                job->sequence == NULL ? "; --resume would have gone on from there" : "");
         unlink(path);
         journal_state_free(state);
         resume->state = NULL;
@@ -269,20 +272,26 @@ static bool take_old(Resume *resume, const Job *job, const Problem *problem, con
     return fine;
 }
 
+static void remove_old(const Resume *resume, const Job *job) {
+    for (int t = 0; resume->state != NULL && t < job->kernel->tensor_count; t++)
+        if (is_written(job, t))
+            unlink(resume->state->plan.tensors[t].staging);
+}
+
 bool resume_take(Resume *resume, Job *job, const Problem *problem, const int variants[CLASS_COUNT], Error *error) {
     if (resume->state != NULL && !take_old(resume, job, problem, variants, error))
         return false;
     job->journal = resume_begin(job, problem->units, variants, resume, error);
     if (job->journal == NULL)
         return false;
-    resume_drop(resume, job);
+    remove_old(resume, job);
     return true;
 }
 
-void resume_drop(const Resume *resume, const Job *job) {
-    for (int t = 0; resume->state != NULL && t < job->kernel->tensor_count; t++)
-        if (is_written(job, t))
-            unlink(resume->state->plan.tensors[t].staging);
+void resume_drop(Resume *resume, const Job *job) {
+    if (resume->state != NULL)
+        snprintf(resume->said, sizeof resume->said, "a job of several steps begins anew: what lived in its pods is lost");
+    remove_old(resume, job);
 }
 
 void resume_close(Resume *resume) {

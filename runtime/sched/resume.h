@@ -22,7 +22,7 @@ bool resume_open(Resume *resume, Job *job, bool wanted, Error *error);
 /* After outputs_stage: what the earlier run stored and still is what it was goes into the new staging files; then begins the journal of this run.
  * Whoever still writes to the old files, writes to nothing. `variants`: the leaf of each class of devices, or -1. */
 bool resume_take(Resume *resume, Job *job, const Problem *problem, const int variants[CLASS_COUNT], Error *error);
-void resume_drop(const Resume *resume, const Job *job); /* nothing is to be kept: the earlier run's staging files go */
+void resume_drop(Resume *resume, const Job *job); /* a job of steps: nothing is kept, the earlier run's staging files go, and that is said */
 void resume_close(Resume *resume);
 
 /* The journal of a job whose outputs are staged. */

@@ -117,8 +117,6 @@ static void send(Server *server, const SchedAction *action) {
 
 static void journal_batch(Server *server, const SchedAction *action) {
     Error error;
-    if (server->course->rounds > 1)
-        return; /* what rounds leave to one another is gone with the pods: such a job begins anew */
     JournalStored stored = {.first = action->batch.first, .count = action->batch.count, .step = action->batch.step, .checksum = action->checksum};
     DeviceClass class;
     int arch;
@@ -293,9 +291,9 @@ static void loop(Server *server) {
 
 /* ---- start and end ---- */
 
-/* Of a job of one round what an earlier run stored is kept; of any other its publication alone is journaled. */
+/* Of a job of steps its publication alone is journaled: what lived in its pods is lost with them. */
 static bool take_earlier(Server *server, Error *error) {
-    if (server->course->rounds == 1)
+    if (server->job->sequence == NULL)
         return resume_take(&server->resume, server->job, server->course->steps[0].problem, server->variants, error);
     resume_drop(&server->resume, server->job);
     server->job->journal = resume_begin(server->job, server->course->units, server->variants, &server->resume, error);

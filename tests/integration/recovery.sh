@@ -40,7 +40,7 @@ case_killed() {
     finished
     says sched.log "pod p2 has not been heard for 2 s: it is given up, and what it had is dealt again"
     recovered 1
-    # Noticed not before the deadline; within 1.5 times it where the machine is not busy.
+    # Noticed not before the deadline, and within three times it, for the machine may be busy; the simulator knows it more exactly.
     noticed=$(sed -n 's/^recovered: .* noticed after \([0-9]*\).\([0-9]\) s.*/\1\2/p' sched.log)
     [ "$noticed" -ge 18 ] && [ "$noticed" -le 60 ] || fail "noticed after $noticed tenths of a second"
 }
@@ -133,6 +133,7 @@ case_product() {
     sleep 0.3
     kill -9 "$(child "$p3")"
     finished
+    says sched.log "^recovered: 1 pod lost"
 }
 
 for case in "$@"; do
