@@ -168,7 +168,7 @@ static Pod *pod_by_connection(SchedCore *core, uint64_t connection) {
     return NULL;
 }
 
-static void change_all(SchedCore *core) {
+void sched_change_all(SchedCore *core) {
     for (uint32_t i = 0; i < core->pod_count; i++)
         core->pods[i].changed = true;
 }
@@ -207,7 +207,7 @@ void sched_job_over(SchedCore *core, int exit_code, uint64_t now_ms, const char 
     va_start(args, format);
     vsnprintf(core->text, sizeof core->text, format, args);
     va_end(args);
-    change_all(core);
+    sched_change_all(core);
 }
 
 static void finish_when_drained(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
@@ -228,12 +228,13 @@ static void finish_when_drained(SchedCore *core, uint64_t now_ms, SchedActions *
 
 static void start_running(SchedCore *core, SchedActions *actions) {
     core->phase = PHASE_RUNNING;
-    sched_deal_begin(core);
     if (core->config.course)
-        sched_enter_round(core, 0);
+        sched_begin_rounds(core);
+    else
+        sched_deal_begin(core);
     sched_choose_fetched(core);
     sched_act_log(actions, "the job begins with %u pod%s", core->lane_count, core->lane_count == 1 ? "" : "s");
-    change_all(core);
+    sched_change_all(core);
 }
 
 static uint32_t pods_at(const SchedCore *core, PodStage stage) {
@@ -254,7 +255,7 @@ static void advance(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
     }
     if (core->phase == PHASE_RUNNING) {
         if (config->course && core->lane_count == 0 && pods_at(core, STAGE_READY) > 0)
-            sched_begin_again(core, now_ms, actions, "left");
+            sched_begin_again(core, actions);
         sched_deal(core, now_ms);
         sched_next_rounds(core, now_ms);
         if (sched_last_round(core))
@@ -292,8 +293,6 @@ static void take_done(SchedCore *core, Pod *pod, uint32_t place, uint64_t count,
     pod->counted += count;
     core->units_done += count;
     pod->changed = true;
-    if (count < batch.count)
-        sched_deal_anew(core);
     if (count == 0 || core->config.course)
         return;
     SchedAction *action = sched_act(actions, SCHED_ACTION_STORED);
@@ -308,10 +307,17 @@ static void take_all_done(SchedCore *core, Pod *pod, const PodState *state, Sche
     if (state->batch_base > pod->batch_base || pod->batch_base - state->batch_base >= 32)
         return;
     uint32_t known = (uint32_t)(pod->batch_base - state->batch_base), done = (uint32_t)((uint64_t)state->done >> known);
-    for (uint32_t i = 0; i < pod->batch_count && known + i < state->checksums_count && known + i < state->counts_count; i++)
-        if ((done >> i & 1) && !(pod->done >> i & 1) && state->counts[known + i] <= pod->batches[i].count)
-            take_done(core, pod, i, state->counts[known + i], state->checksums[known + i], actions);
+    bool handed_back = false;
+    for (uint32_t i = 0; i < pod->batch_count && known + i < state->checksums_count && known + i < state->counts_count; i++) {
+        uint64_t count = state->counts[known + i];
+        if ((done >> i & 1) == 0 || (pod->done >> i & 1) || count > pod->batches[i].count)
+            continue;
+        handed_back |= count < pod->batches[i].count;
+        take_done(core, pod, i, count, state->checksums[known + i], actions);
+    }
     retire_batches(pod);
+    if (handed_back)
+        sched_deal_anew(core);
 }
 
 /* Before the job has begun a pod that cannot is how it was started; later there are others. */
@@ -336,8 +342,9 @@ static void on_pod_state(SchedCore *core, Pod *pod, const WireMessage *message, 
         pod->stage = STAGE_LEAVING;
         pod->changed = true;
         sched_act_log(actions, "pod %s is leaving", pod->node);
-        if (core->config.course && core->phase == PHASE_RUNNING && pod->lane != NO_LANE)
-            sched_begin_again(core, now_ms, actions, "left");
+        bool is_stored = sched_last_round(core) && core->units_done == core->config.units;
+        if (core->config.course && core->phase == PHASE_RUNNING && pod->lane != NO_LANE && !is_stored)
+            sched_begin_again(core, actions);
     }
     if (pod->stage == STAGE_JOINED)
         return;
@@ -349,7 +356,8 @@ static void on_pod_state(SchedCore *core, Pod *pod, const WireMessage *message, 
 }
 
 static void on_bye(SchedCore *core, Pod *pod, const Bye *bye, uint64_t now_ms, SchedActions *actions) {
-    if (core->phase < PHASE_PUBLISHING && (pod->batch_count || pod->fresh || pod->asked))
+    bool is_in_course = core->config.course && pod->lane != NO_LANE; /* nobody else does its units */
+    if (core->phase < PHASE_PUBLISHING && (pod->batch_count || pod->fresh || pod->asked || is_in_course))
         sched_lose(core, pod, now_ms, actions, "left with work unfinished: %s", bye->text);
     else
         sched_let_go(core, pod, actions);

@@ -1,4 +1,5 @@
-/* What the files of the scheduler's core share: core.c (phases, messages, time), join.c, deal.c, loss.c, disk.c, peers.c. */
+/* What the files of the scheduler's core share: core.c (phases, messages, time), join.c, deal.c, loss.c, disk.c, peers.c,
+ * rounds.c. */
 #ifndef PHOBOS_CORE_STATE_H
 #define PHOBOS_CORE_STATE_H
 
@@ -108,6 +109,8 @@ void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, co
 /* What a pod sees of the job's files: it may work, or the job fails. */
 void sched_on_proof(SchedCore *core, Pod *pod, const Proof *proof, uint64_t now_ms, SchedActions *actions);
 
+void sched_change_all(SchedCore *core); /* every pod is sent its state */
+
 /* ---- deal.c ---- */
 
 void sched_deal_begin(SchedCore *core); /* each pod that is there gets a lane */
@@ -119,13 +122,14 @@ void sched_deal(SchedCore *core, uint64_t now_ms);
 
 /* ---- rounds.c: jobs of several steps ---- */
 
-/* All units of a round, or of the first, are free. */
-void sched_enter_round(SchedCore *core, uint64_t round);
+void sched_begin_rounds(SchedCore *core); /* each pod that can work gets a lane, in all rounds */
 /* Goes to the next round as often as one is done. */
 void sched_next_rounds(SchedCore *core, uint64_t now_ms);
 bool sched_last_round(const SchedCore *core);
-/* What lived in a pod that is there no more is lost: from the first round on, with those that are there now. `why` says what became of it. */
-void sched_begin_again(SchedCore *core, uint64_t now_ms, SchedActions *actions, const char *why);
+/* A pod is lost in this round: true, where that happened in it too often, one after another. */
+bool sched_round_is_to_blame(SchedCore *core);
+/* What lived in a pod that is there no more is lost: from the first round on, with those that are there now. */
+void sched_begin_again(SchedCore *core, SchedActions *actions);
 
 /* ---- loss.c ---- */
 

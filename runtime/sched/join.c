@@ -30,7 +30,7 @@ static bool takes_class(const SchedCore *core, uint64_t connection, const Hello 
     Pod before = {.node = "an earlier one", .class = config->begun_class, .arch = config->begun_arch};
     const Pod *other = config->begun && !same_class(&before, hello) ? &before : NULL;
     for (uint32_t i = 0; i < core->pod_count && !other; i++)
-        if (sched_pod_live(&core->pods[i]) && !same_class(&core->pods[i], hello))
+        if ((sched_pod_live(&core->pods[i]) || core->pods[i].units > 0) && !same_class(&core->pods[i], hello))
             other = &core->pods[i];
     if (!other)
         return true;

@@ -93,10 +93,15 @@ void sched_lose(SchedCore *core, Pod *pod, uint64_t now_ms, SchedActions *action
         return;
     if (core->config.course && core->phase == PHASE_RUNNING) {
         sched_act_log(actions, "pod %s %s: it is given up", pod->node, why);
+        if (at_work)
+            account(core, pod, core->earlier + core->units_done, now_ms);
         if (pods_left(core) == 0)
             sched_job_over(core, 1, now_ms, "no pod is left; the last, pod %s, %s", pod->node, why);
+        else if (at_work && sched_round_is_to_blame(core))
+            sched_job_over(core, 1, now_ms, "round %llu has brought down %u pods, one after another; the last, pod %s, %s",
+                (unsigned long long)core->round + 1, core->lost_there, pod->node, why);
         else if (at_work)
-            sched_begin_again(core, now_ms, actions, why);
+            sched_begin_again(core, actions);
         return;
     }
     bool poison = suspect(core, pod, &culprit);
@@ -105,8 +110,7 @@ void sched_lose(SchedCore *core, Pod *pod, uint64_t now_ms, SchedActions *action
         account(core, pod, again, now_ms);
     sched_act_log(actions, "pod %s %s: it is given up%s", pod->node, why, held ? ", and what it had is dealt again" : "");
     core->plan_epoch++;
-    for (uint32_t i = 0; i < core->pod_count; i++)
-        core->pods[i].changed = true; /* its peers learn of it at once */
+    sched_change_all(core); /* its peers learn of it at once */
     if (poison)
         sched_job_over(
             core, 1, now_ms, "super-tile %llu has brought down %d pods; the last, pod %s, %s", (unsigned long long)culprit, POISON, pod->node, why);

@@ -10,7 +10,8 @@ bool sched_last_round(const SchedCore *core) {
     return !core->config.course || core->round + 1 == core->config.rounds;
 }
 
-void sched_enter_round(SchedCore *core, uint64_t round) {
+/* All its units are free. */
+static void enter_round(SchedCore *core, uint64_t round) {
     SchedConfig *config = &core->config;
     core->round = round;
     config->units = config->round(config->context, round, &config->placement);
@@ -26,7 +27,7 @@ void sched_enter_round(SchedCore *core, uint64_t round) {
 void sched_next_rounds(SchedCore *core, uint64_t now_ms) {
     while (!sched_last_round(core) && core->units_done == core->config.units) {
         core->earlier += core->config.units;
-        sched_enter_round(core, core->round + 1);
+        enter_round(core, core->round + 1);
         sched_deal(core, now_ms);
     }
 }
@@ -38,7 +39,7 @@ static void share_out(SchedCore *core) {
         Pod *pod = &core->pods[i];
         pod->batch_base += pod->batch_count;
         pod->batch_count = pod->done = 0;
-        pod->units = 0;
+        pod->units = pod->fresh = pod->asked = 0;
         pod->counted = pod->computed;
         pod->lane = NO_LANE;
         pod->changed = true;
@@ -49,19 +50,24 @@ static void share_out(SchedCore *core) {
     }
 }
 
-void sched_begin_again(SchedCore *core, uint64_t now_ms, SchedActions *actions, const char *why) {
+void sched_begin_rounds(SchedCore *core) {
+    share_out(core);
+    enter_round(core, 0);
+}
+
+bool sched_round_is_to_blame(SchedCore *core) {
     core->lost_there = core->lost_there > 0 && core->lost_round == core->round ? core->lost_there + 1 : 1;
     core->lost_round = core->round;
-    if (core->lost_there == MOST_LOST) {
-        sched_job_over(core, 1, now_ms, "round %llu has brought down %d pods; the last %s", (unsigned long long)core->round + 1, MOST_LOST, why);
-        return;
-    }
+    return core->lost_there == MOST_LOST;
+}
+
+void sched_begin_again(SchedCore *core, SchedActions *actions) {
     core->plan_epoch++;
     core->earlier = 0;
     share_out(core);
     if (core->lane_count == 0)
         return; /* until a pod comes */
-    sched_enter_round(core, 0);
+    enter_round(core, 0);
     sched_choose_fetched(core);
     sched_act_log(actions, "the job begins again with %u pod%s", core->lane_count, core->lane_count == 1 ? "" : "s");
 }

@@ -168,7 +168,7 @@ static void publish(Sim *sim) {
     if (sim->published)
         violated(sim, "published twice");
     sim->published = true;
-    sim->in_place = sched_fenced(sim->core) == 0 && !sim->resumed; /* else what is published is a copy */
+    sim->in_place = !sim->resumed; /* else what is published is a copy */
     for (uint64_t unit = 0; unit < sim->config.units; unit++)
         if (!sim->units[unit].on_disk) {
             say(sim, "unit %llu is not", (unsigned long long)unit);

@@ -913,7 +913,7 @@ static uint64_t find_round(void *context, uint64_t round, Placement **placement)
     return (uint64_t)round_problems[round % 2].units;
 }
 
-static void begin_course(uint64_t rounds) {
+static void prepare_course(uint64_t rounds) {
     config.nodes = 2;
     config.units = 6;
     config.course = true;
@@ -927,6 +927,10 @@ static void begin_course(uint64_t rounds) {
         round_placements[i] = placement_new(&round_problems[i], PLACE_BLOCK, config.max_pods);
     }
     begin();
+}
+
+static void begin_course(uint64_t rounds) {
+    prepare_course(rounds);
     join_at(1, "tcp://10.0.0.1:11", 100, CLASS_CPU);
     join_at(2, "tcp://10.0.0.1:12", 50, CLASS_CPU);
 }
@@ -1011,6 +1015,99 @@ START_TEST(a_loss_begins_all_rounds_again) {
     ck_assert_int_eq(end_code(), 1);
     ck_assert_ptr_nonnull(strstr(end_text(), "round 2 has brought down 3 pods"));
     end_course();
+}
+END_TEST
+
+/* Who is still proving that it can has no units of a round: nobody would do them in its place. */
+START_TEST(rounds_are_shared_by_who_can_work) {
+    prepare_course(2);
+    join(3);
+    join_at(1, "tcp://10.0.0.1:11", 100, CLASS_CPU);
+    join_at(2, "tcp://10.0.0.1:12", 50, CLASS_CPU);
+    expect_units(1, 0, 0, 3);
+    expect_units(2, 0, 3, 3);
+    proof(3);
+    message.proof.seen[0].hash++;
+    deliver(3);
+    pod_stored_all(1);
+    pod_stored_all(2);
+    expect_units(1, 1, 0, 2);
+    end_course();
+}
+END_TEST
+
+static void leave_with_one_stored(uint64_t pod) {
+    const SchedState *state = state_for(pod);
+    uint32_t batches = state->batches_count;
+    pod_state(pod, POD_LEAVING, state->batch_base, (1u << batches) - 1);
+    message.pod_state.counts[0] = 1;
+    deliver(pod);
+    ck_assert_int_eq(state_for(pod)->phase, SCHED_OVER);
+    ck_assert_int_eq(state_for(pod)->exit_code, 0);
+    from_pod(pod, WIRE_BYE);
+    message.bye.token = tokens[pod];
+    deliver(pod);
+}
+
+/* However many leave, also the only one that is there, the job goes on from its start with who is there next. */
+START_TEST(leaving_is_no_fault_of_a_round) {
+    begin_course(2);
+    for (uint64_t pod = 1; pod <= 3; pod++) {
+        leave_with_one_stored(pod);
+        ck_assert_uint_eq(sched_units_done(core), 0);
+        if (pod >= 2) {
+            wait_ms(1000);
+            join_at(pod + 1, "tcp://10.0.0.2:11", 100, CLASS_CPU);
+        }
+        expect_units(pod + 1, 0, 0, 6);
+    }
+    ck_assert_uint_eq(sched_fenced(core), 0);
+    pod_stored_all(4);
+    expect_units(4, 1, 0, 4);
+    pod_stored_all(4);
+    pod_flushed(4);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+    end_course();
+}
+END_TEST
+
+/* When all is stored, and only some of it is not on the disk yet, leaving costs nothing. */
+START_TEST(leaving_at_the_end_computes_nothing_again) {
+    begin_course(1);
+    pod_stored_all(1);
+    pod_stored_all(2);
+    pod_state(1, POD_LEAVING, state_for(1)->batch_base, 0);
+    deliver(1);
+    ck_assert_uint_eq(sched_units_done(core), 6);
+    pod_state(1, POD_LEAVING, state_for(1)->batch_base, 0);
+    message.pod_state.flushed = state_for(1)->flush;
+    deliver(1);
+    pod_flushed(2);
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+    end_course();
+}
+END_TEST
+
+/* What a pod that has gone left on the disk has the bits of its device. */
+START_TEST(a_job_stays_on_the_device_of_what_is_stored) {
+    config.nodes = 1;
+    begin();
+    join_at(1, "", 100, CLASS_GPU);
+    pod_stored(1, 1);
+    const SchedState *state = state_for(1);
+    pod_state(1, POD_LEAVING, state->batch_base, (1u << state->batches_count) - 1);
+    deliver(1);
+    pod_state(1, POD_LEAVING, state_for(1)->batch_base, 0);
+    message.pod_state.flushed = state_for(1)->flush;
+    deliver(1);
+    from_pod(1, WIRE_BYE);
+    message.bye.token = tokens[1];
+    deliver(1);
+    ck_assert_uint_gt(sched_units_done(core), 0);
+    hello(2);
+    deliver(2);
+    ck_assert_int_eq(action_of(SCHED_ACTION_SEND, 2, WIRE_REJECT)->reject_code, REJECT_DEVICE);
+    join_at(3, "", 100, CLASS_GPU);
 }
 END_TEST
 
@@ -1140,6 +1237,10 @@ int main(void) {
     tcase_add_test(cases, peers_learn_who_is_lost);
     tcase_add_test(cases, rounds_follow_one_another);
     tcase_add_test(cases, a_loss_begins_all_rounds_again);
+    tcase_add_test(cases, rounds_are_shared_by_who_can_work);
+    tcase_add_test(cases, leaving_is_no_fault_of_a_round);
+    tcase_add_test(cases, leaving_at_the_end_computes_nothing_again);
+    tcase_add_test(cases, a_job_stays_on_the_device_of_what_is_stored);
     tcase_add_test(cases, a_late_pod_with_other_files_is_refused);
     tcase_add_test(cases, places_are_used_again);
     tcase_add_test(cases, stored_batches_are_told_with_their_checksums);
