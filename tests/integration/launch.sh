@@ -61,8 +61,8 @@ env SLURM_JOB_NODELIST=127.0.0.1 SLURMD_NODENAME=n7 timeout 1 ./add --role=pod 2
 # ---- systemd ----
 if command -v systemd-analyze >/dev/null; then
     mkdir units
-    sed "s,/opt/phobos/add,$work/add,; /^DynamicUser\|^LoadCredential/d" "$root/samples/launch/phobos-pod.service" >units/phobos-pod.service
-    sed "s,/opt/phobos/add,$work/add,; /^DynamicUser\|^LoadCredential/d" "$root/samples/launch/phobos-job@.service" >units/phobos-job@.service
+    sed "s,/opt/phobos/add,$work/add," "$root/samples/launch/phobos-pod.service" >units/phobos-pod.service
+    sed "s,/opt/phobos/add,$work/add," "$root/samples/launch/phobos-job@.service" >units/phobos-job@.service
     cp units/phobos-job@.service units/phobos-job@one.service
     for unit in phobos-pod.service phobos-job@one.service; do
         systemd-analyze verify "$work/units/$unit" 2>said || true
