@@ -19,7 +19,12 @@ install(FILES runtime/completion/_phobosc DESTINATION share/zsh/vendor-completio
 install(FILES runtime/completion/phobosc.fish DESTINATION share/fish/vendor_completions.d)
 install(FILES runtime/python/phobos.py DESTINATION share/phobos/python)
 install(FILES editors/phobos.tmLanguage.json DESTINATION share/phobos/editors)
-install(FILES README.md docs/language.md docs/design.md docs/performance.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Pages link to one another, to pictures and to samples: they lie there as they do here.
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs samples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING
+    PATTERN docs/man EXCLUDE PATTERN build EXCLUDE
+    PATTERN *.md PATTERN *.png PATTERN *.svg PATTERN *.phb PATTERN *.json PATTERN *.c
+    PATTERN CMakeLists.txt PATTERN Makefile PATTERN meson.build PATTERN build.ninja PATTERN *.sbatch PATTERN *.service)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME phobos)

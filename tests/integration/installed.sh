@@ -1,6 +1,6 @@
 #!/bin/sh
-# Phobos as it is installed: the tree that `cmake --install` lays out, moved elsewhere, and build systems that use it, each with a rebuild when the source
-# changes and none when it does not; then the Debian package, installed into a root of its own, used, and removed without a trace.
+# Phobos as it is installed: the tree that `cmake --install` lays out, moved elsewhere, whose pages link to nothing that is not there, and build systems that
+# use it, each with a rebuild when the source changes and none when it does not; then the Debian package, installed into a root of its own, used, and removed without a trace.
 #
 #   installed.sh BUILD_FOLDER SAMPLES_FOLDER ORACLE_ADD
 set -eu
@@ -23,6 +23,13 @@ done
 cmake --install "$build" --prefix "$work/first" >"$work/install.log" || fail "$(cat "$work/install.log")"
 mv "$work/first" "$work/moved"
 prefix=$work/moved
+pages=$(ls -d "$prefix"/share/doc/*)
+[ -e "$pages/README.md" ] && [ -e "$pages/docs/operations.md" ] || fail "no pages: $(ls "$pages")"
+for page in $(find "$pages" -name '*.md'); do
+    for link in $(grep -o '](\([^)#]*\)' "$page" | sed 's/^](//' | grep -v '^[a-z]*:'); do
+        [ -e "${page%/*}/$link" ] || fail "${page#"$pages/"} has a link to $link, which is not there"
+    done
+done
 cp -r "$samples" "$work/samples"
 examples=$work/samples/build_systems
 
