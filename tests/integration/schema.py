@@ -1,10 +1,12 @@
 # --schema: every sample's job is one that it admits; and where a job is changed in one place, what the schema refuses the job reader refuses, and the other
 # way round but for what depends on files and on sizes that agree.
 #   schema.py PHOBOSC PHOBOS-TENSOR SAMPLES
+import atexit
 import copy
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,7 +14,9 @@ import tempfile
 import jsonschema
 
 phobosc, tensor, samples = sys.argv[1:]
-os.chdir(tempfile.mkdtemp())
+folder = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, folder)
+os.chdir(folder)
 failures = []
 
 

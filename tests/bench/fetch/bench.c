@@ -24,7 +24,13 @@ static int fetched;
 static atomic_bool over;
 
 static _Noreturn void fail(const char *what) {
-    perror(what);
+    fprintf(stderr, "bench_fetch: %s\n", what);
+    exit(1);
+}
+
+/* By a call that has set errno. */
+static _Noreturn void fail_call(const char *call) {
+    perror(call);
     exit(1);
 }
 
@@ -51,7 +57,7 @@ void pod_fetched(Pod *pod, uint32_t instruction) {
 void pod_load(Pod *pod, uint32_t instruction) {
     (void)pod;
     (void)instruction;
-    fail("bench_fetch: a tile was not fetched");
+    fail("a tile was not fetched");
 }
 
 /* ---- ours ---- */
@@ -75,7 +81,7 @@ static double time_plane(TilePlane *plane) {
     for (uint32_t t = 0; t < TILES; t++) {
         FetchRequest request = {.tag = t, .tile = {t}, .into = view_of(target), .region = {.extent = {ROWS, COLUMNS, 1, 1}}};
         if (!tile_plane_fetch(plane, &request))
-            fail("bench_fetch: a tile is not to be fetched");
+            fail("a tile is not to be fetched");
     }
     while (fetched < TILES)
         turn(plane);
@@ -92,7 +98,7 @@ static void *write_all(void *context) {
         for (int64_t at = 0; at < TILE_BYTES;) {
             ssize_t written = send(sockets[0], source + at, (size_t)(TILE_BYTES - at < 1 << 19 ? TILE_BYTES - at : 1 << 19), 0);
             if (written <= 0)
-                fail("send");
+                fail_call("send");
             at += written;
         }
     return NULL;
@@ -106,7 +112,7 @@ static void connect_sockets(void) {
     if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 1) != 0 ||
         getsockname(listener, (struct sockaddr *)&address, &size) != 0 || connect(sockets[0], (struct sockaddr *)&address, size) != 0 ||
         (sockets[1] = accept(listener, NULL, NULL)) < 0)
-        fail("socket");
+        fail_call("socket");
     close(listener);
 }
 
@@ -114,12 +120,14 @@ static double time_sockets(void) {
     pthread_t writer;
     double start = bench_now();
     if (pthread_create(&writer, NULL, write_all, NULL) != 0)
-        fail("thread");
+        fail("cannot start a thread");
     for (int t = 0; t < TILES; t++)
         for (int64_t at = 0; at < TILE_BYTES;) {
             ssize_t got = recv(sockets[1], target + at, (size_t)(TILE_BYTES - at < 1 << 19 ? TILE_BYTES - at : 1 << 19), 0);
-            if (got <= 0)
-                fail("recv");
+            if (got < 0)
+                fail_call("recv");
+            if (got == 0)
+                fail("the writer's end is closed");
             at += got;
         }
     double seconds = bench_now() - start;
@@ -132,10 +140,8 @@ static double time_sockets(void) {
 static TilePlane *open_plane(void *context, Peers *peers, char *bound, size_t size) {
     Error error;
     TilePlane *plane = context ? tile_plane_open(context, NULL, DEFAULT_POD_ENDPOINT, "bench", LOG_ERROR, bound, size, &error) : NULL;
-    if (!plane) {
-        fprintf(stderr, "bench_fetch: cannot listen\n");
-        exit(1);
-    }
+    if (!plane)
+        fail("cannot listen");
     static const uint8_t job_id[16];
     static char pod; /* which nobody looks at */
     if (peers->peers[0].endpoint[0] == '\0')
@@ -152,7 +158,7 @@ int main(int argc, char **argv) {
     target = aligned_alloc(4096, TILE_BYTES);
     Peers *peers = new_zeroed(1, sizeof *peers);
     if (!source || !target)
-        fail("memory");
+        fail("out of memory");
     memset(source, 1, TILE_BYTES);
     memset(target, 2, TILE_BYTES);
     peers->peers_count = 1;
@@ -162,12 +168,12 @@ int main(int argc, char **argv) {
     TilePlane *server = open_plane(contexts[0], peers, bound, sizeof bound), *fetcher = open_plane(contexts[1], peers, (char[256]){""}, 256);
     pthread_t serving;
     if (pthread_create(&serving, NULL, serve, server) != 0)
-        fail("thread");
+        fail("cannot start a thread");
     connect_sockets();
     double ours[BENCH_MAX_RUNS], peer[BENCH_MAX_RUNS], ratios[BENCH_MAX_RUNS];
     time_plane(fetcher);
     if (memcmp(source, target, TILE_BYTES) != 0)
-        fail("bench_fetch: other bytes came");
+        fail("other bytes came");
     time_sockets();
     for (int run = 0; run < runs; run++) {
         ours[run] = time_plane(fetcher);
