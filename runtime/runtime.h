@@ -285,7 +285,7 @@ typedef enum AutotuneChoice { AUTOTUNE_NONE, AUTOTUNE_MODEL, AUTOTUNE_MEASURE } 
 typedef enum PlacementPolicy {
     PLACE_ROUND_ROBIN, /* unit u goes to node u mod nodes */
     PLACE_BLOCK,       /* a box of the grid for each node, cut so that the node that reads most reads little */
-    PLACE_NEAR         /* the same, but in a later step of a job where most of what a unit reads was computed */
+    PLACE_NEAR         /* the same, but in a later step of a job where the middle of the largest tile that a unit reads of earlier steps was computed */
 } PlacementPolicy;
 
 /* What of the command line shapes a plan. */
