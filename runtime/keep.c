@@ -101,9 +101,10 @@ bool keep_publish(Keep *keep, Error *error) {
         written += job->kernel->tensors[t].mode != PHB_READ;
     if (!outputs_finish(job, error))
         return false;
-    if (job->journal == NULL && (written > 1 || keep->options->resume))
+    bool needs_journal = written > 1 || keep->options->resume;
+    if (job->journal == NULL && needs_journal)
         job->journal = resume_begin(job, keep->course->units, variants, &keep->resume, error);
-    return (job->journal != NULL || (written == 1 && !keep->options->resume)) && outputs_publish(job, error);
+    return (job->journal != NULL || !needs_journal) && outputs_publish(job, error);
 }
 
 void keep_close(Keep *keep) {

@@ -476,19 +476,29 @@ static int run_job(Local *local) {
     return exit_code;
 }
 
-/* Devices that run all steps: where some are for GPUs and others not, the CPU. */
+/* Devices that run all steps: where some are for GPUs and others not, the CPU, and `devices->reason` says which step is why. */
 static bool select_devices(Job *job, const RunOptions *options, DeviceSet *devices, Error *error) {
     const char *wanted = options->device;
+    bool is_missed = false;
+    Error split;
     for (int s = 0; s < job_step_count(job); s++) {
         DeviceSet set;
         if (!device_select(wanted, job_step(job, s)->kernel, options->mixed, &set, error))
             return false;
         if (s > 0 && set.class != devices->class) {
+            int bound = set.class == CLASS_CPU ? s : 0;
+            error_set(&split, "step %d (kernel '%s'): %s", bound + 1, job_step(job, bound)->kernel->name,
+                bound == s ? set.reason.text : devices->reason.text);
+            is_missed = true;
             wanted = "cpu";
             s = -1;
             continue;
         }
         *devices = set;
+    }
+    if (is_missed) {
+        devices->missed = true;
+        devices->reason = split;
     }
     for (int s = 0; s < job_step_count(job); s++) {
         job_step(job, s)->device = devices->class;

@@ -78,12 +78,12 @@ static int open_staging(const Roots *roots, const char *path, int *code) {
 /* False where a path leads out of the roots: the scheduler is not told more of what is there. */
 static bool open_tensor(const WireTensor *tensor, int mode, const Roots *roots, TensorFile *file, WireSeen *seen, Error *error) {
     *file = (TensorFile){.dtype = tensor->dtype, .rank = tensor->rank, .data_offset = tensor->data_offset, .exists = tensor->exists != 0};
-    file->path = format_text("%s", tensor->path);
     memcpy(file->shape, tensor->shape, sizeof file->shape);
     file->old_fd = file->staging_fd = file->lock_fd = -1;
     *seen = (WireSeen){.error = 0};
     if (tensor->path[0] == '\0')
         return true; /* it lives in the pods */
+    file->path = format_text("%s", tensor->path);
     int old_errno = 0, staging_errno = 0;
     if (mode != PHB_WRITE && tensor->exists)
         file->old_fd = open_regular(roots, tensor->path, O_RDONLY, &old_errno);
@@ -144,4 +144,13 @@ Job *job_attach(const PhbProgram *program, const Welcome *welcome, const Roots *
             return NULL;
         }
     return job;
+}
+
+bool job_has_shapes(const Job *job, int step, const Problem *problem, Error *error) {
+    for (int t = 0; t < problem->kernel->tensor_count; t++) {
+        const Operand *operand = &problem->operands[t];
+        if (memcmp(operand->whole, job->tensors[job_tensor(job, step, t)].shape, (size_t)operand->rank * sizeof operand->whole[0]) != 0)
+            return error_set(error, "the scheduler's dims contradict the shape of tensor '%s'", operand->name);
+    }
+    return true;
 }

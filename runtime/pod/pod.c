@@ -111,8 +111,11 @@ static void move_tile(Pod *pod, const EngineAction *action, const void *copy) {
         task.begun_ns = NULL;
         task.checksum = NULL;
     }
-    if (count == 0) /* nobody wants it */
-        instruction_ended(pod, action->instruction, NULL);
+    if (count > 0)
+        return;
+    if (task.begun_ns != NULL)
+        *task.begun_ns = clock_ns();
+    instruction_ended(pod, action->instruction, NULL); /* nobody wants it */
 }
 
 /* What stays in memory is copied there. */

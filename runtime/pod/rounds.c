@@ -1,4 +1,5 @@
 #include "runtime/pod/rounds.h"
+#include "runtime/pod/attach.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,9 +18,12 @@ Rounds *rounds_new(Job *job, Error *error) {
     Rounds *rounds = new_zeroed(1, sizeof *rounds);
     rounds->course = course_bind(job, LEAF_MODEL, error);
     rounds->round = -1;
-    if (rounds->course != NULL)
+    bool fits = rounds->course != NULL;
+    for (int s = 0; fits && s < rounds->course->step_count; s++)
+        fits = job_has_shapes(job, s, rounds->course->steps[s].problem, error);
+    if (fits)
         return rounds;
-    free(rounds);
+    rounds_free(rounds);
     return NULL;
 }
 

@@ -153,7 +153,7 @@ static bool open_pod(PodServer *server, Error *error) {
     if (server->job->sequence != NULL) /* the pods come with PEERS */
         return (server->rounds = rounds_new(server->job, error)) != NULL;
     server->problem = problem_bind(server->job, LEAF_MODEL, error);
-    if (!server->problem)
+    if (!server->problem || !job_has_shapes(server->job, 0, server->problem, error))
         return false;
     server->plan = plan_make(server->problem, memory_of(server), error);
     if (!server->plan)
@@ -185,12 +185,13 @@ static void join_rounds(PodServer *server, const Peers *peers) {
 static void run_batch(PodServer *server, const AgentAction *action) {
     Error error;
     if (server->rounds != NULL) {
-        server->pod = rounds_enter(server->rounds, action->batch.round, &error);
-        tile_plane_serve(server->tiles, server->pod);
-        if (server->pod == NULL) {
+        Pod *pod = rounds_enter(server->rounds, action->batch.round, &error);
+        if (pod == NULL) {
             fail(server, &error);
             return;
         }
+        server->pod = pod;
+        tile_plane_serve(server->tiles, pod);
         pod_lease(server->pod, agent_lease_end(&server->agent));
     }
     pod_give(server->pod, (UnitRange){.first = (int64_t)action->batch.first,

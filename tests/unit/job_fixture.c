@@ -31,7 +31,9 @@ static const PhbTensor add_tensors[] = {
     {.name = "c", .dtype = PHB_F32, .rank = 1, .mode = PHB_WRITE, .axes = {{.extent = EXPR(dim0, "N"), .kind = PHB_AXIS_GRID}}},
 };
 static const int64_t add_values[2][2] = {{0, 16}, {0, 32}};
-static const PhbVariant add_variants[] = {{.values = add_values[0]}, {.values = add_values[1]}};
+static const PhbCpuCode add_code = {.level = "x86-64"}; /* never run */
+static const PhbVariant add_variants[] = {
+    {.values = add_values[0], .cpu = &add_code, .cpu_count = 1}, {.values = add_values[1], .cpu = &add_code, .cpu_count = 1}};
 
 static const PhbDim mix_dims[] = {
     {.name = "N", .grid_axis = -1, .loop = -1}, {.name = "KW", .grid_axis = -1, .loop = -1}, {.name = "D", .is_search = 1, .grid_axis = -1, .loop = -1, .leaf = d_leaf, .leaf_count = 2}};
