@@ -329,9 +329,17 @@ static void bring_operands(Leaf *leaf, const IrOp *op) {
 
 /* ---- parts ---- */
 
+/* Arrays that wait between parts are cleared before their own part begins: at their declaration the cluster may have arrived, and cannot meet. */
+static void bring_declared(Leaf *leaf, const IrOp *op) {
+    if (op->kind == OP_SHARED && leaf->staging->home[op->results.items[0]->id] >= 0)
+        bring(leaf, op->results.items[0]);
+}
+
 static void run_straight(Leaf *leaf, const Part *part, const SavedList *saved) {
-    for (const IrOp *op = part->first; op != part->end; op = op->next)
+    for (const IrOp *op = part->first; op != part->end; op = op->next) {
         bring_operands(leaf, op);
+        bring_declared(leaf, op);
+    }
     for (int i = 0; i < saved->count; i++)
         if (saved->items[i].value->def && leaf->staging->part_of[saved->items[i].value->id] != leaf->part)
             bring(leaf, saved->items[i].value);

@@ -112,10 +112,7 @@ IrValue *bring_array(Leaf *leaf, const IrValue *array, int home) {
     ir_copy_attributes(copy, array->def);
     bool is_declared_here = leaf->staging->part_of[array->id] == leaf->part;
     move_array(leaf, copy->results.items[0], home, is_declared_here ? ARRAY_CLEAR : ARRAY_RESTORE);
-    if (is_declared_here)
-        meet(leaf, array->def->span);
-    else
-        leaf->has_arrays = true;
+    leaf->has_arrays = true;
     return copy->results.items[0];
 }
 

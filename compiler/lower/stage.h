@@ -55,7 +55,7 @@ typedef struct Leaf {
     IrBlock *block;   /* where ops go */
     IrValue **copies; /* by IrValue.id of the whole kernel */
     IrValue *cta;     /* this CTA's number in the leaf's grid */
-    bool has_arrays;  /* arrays of shared memory were restored */
+    bool has_arrays;  /* arrays of shared memory were restored or cleared: who enters the part meets */
 } Leaf;
 
 IrKernel *leaf_make(Staging *staging, int part, const SavedList *saved);

@@ -53,6 +53,7 @@ x=$(tensor x x f32 '22, 330')
 check norms "$x, $(tensor y y f32 22), $(tensor places z i32 '22, 64')" '"BR": 8, "BC": 64' '"BR": 5, "BC": 128'
 check counts "$(tensor x k i32 '22, 330'), $(tensor n y i32 '22, 16'), $(tensor last z i32 '22, 64')" '"BR": 8, "BC": 64' '"BR": 5, "BC": 128'
 check exchange "$x, $(tensor y y f32 '22, 32')" '"BR": 8, "BC": 32' '"BR": 4, "BC": 128'
+check between "$x, $(tensor y y f32 '22, 32')" '"BR": 8, "BC": 32' '"BR": 4, "BC": 128'
 check mixed "$x, $(tensor y y f32 '22, 330'), $(tensor z z f32 22)" '"BR": 8, "BC": 32' '"BR": 4, "BC": 128'
 check sums "$(tensor x x f32 '330, 22'), $(tensor y y f32 330)" '"BR": 96, "BC": 8' '"BR": 32, "BC": 16'
 check tail "$x, $(tensor y y f32 '22, 1')" '"BR": 8, "BC": 32'
