@@ -30,7 +30,7 @@ void build_id_make(const Options *options, const char *compiler, IrModule *modul
     ir_print(&text, module);
     XXH3_state_t *state = XXH3_createState();
     if (!state) {
-        fputs("phobosc: out of memory\n", stderr);
+        fprintf(stderr, "phobosc: error: out of memory for the build id of '%s'\n", module->file);
         abort();
     }
     XXH3_128bits_reset(state);

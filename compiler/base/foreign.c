@@ -1,3 +1,4 @@
+/* Words of other languages, from foreign.def: what diagnostics propose in their place. */
 #include "compiler/base/base.h"
 
 #include <string.h>

@@ -88,11 +88,26 @@ static bool is_ctx(const Checker *checker, const Expr *expr) {
     return expr->kind == EXPR_NAME && strcmp(expr->text, "ctx") == 0 && !scope_find(checker, expr->text);
 }
 
+/* A value of another language that is a field there and none here: 'blockDim.x'. */
+static bool error_foreign_field(Checker *checker, const Expr *expr) {
+    const Expr *base = expr->left;
+    if (base->kind != EXPR_NAME || scope_find(checker, base->text))
+        return false;
+    const char *name = arena_printf(checker->context->arena, "%s.%s", base->text, expr->text), *ours = foreign_find(FOREIGN_NAME, name);
+    if (!ours)
+        return false;
+    diag_error(checker->context->diag, expr->span, "unknown name '%s'; write '%s'", name, ours);
+    scope_poison(checker, base->text);
+    return true;
+}
+
 void check_field(Checker *checker, Expr *expr) {
     Diag *diag = checker->context->diag;
     Expr *base = expr->left;
     expr->type = type_poison(checker->context->types);
     bool is_part = base->kind == EXPR_FIELD && is_ctx(checker, base->left);
+    if (error_foreign_field(checker, expr))
+        return;
     if (!is_part && !is_ctx(checker, base)) {
         check_expr(checker, base);
         if (!type_is_poison(base->type))

@@ -176,7 +176,7 @@ void check_dot(Checker *checker, Expr *call, Builtin builtin) {
     const char *failure = "";
     if (!dims_are_equal(checker, columns_of(left), inner, &failure)) {
         const char *ignored;
-        bool other_fits = dims_are_equal(checker, columns_of(left), is_transposed ? rows_of(checker, right) : columns_of(right), &ignored);
+        bool other_fits = dims_are_equal(checker, columns_of(left), columns, &ignored);
         diag_error(diag, call->span, "'%s' of '%s' and '%s' sums over extents that differ, '%s' and '%s'%s%s", call->left->text,
             type_text(checker, left), type_text(checker, right), dim_text(checker, columns_of(left)), dim_text(checker, inner), failure,
             !other_fits     ? ""
