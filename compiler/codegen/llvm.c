@@ -11,11 +11,6 @@
 
 #define TRIPLE "x86_64-unknown-linux-gnu"
 
-_Noreturn static void internal_error(const char *file, const char *pass, const char *message) {
-    fprintf(stderr, "phobosc: internal error in %s of '%s': %s\n", pass, file, message);
-    abort();
-}
-
 static void initialise_target(void) {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
@@ -27,7 +22,7 @@ static LLVMTargetMachineRef make_machine(const ClusterProgram *program, int opti
     LLVMTargetRef target;
     char *message = NULL;
     if (LLVMGetTargetFromTriple(TRIPLE, &target, &message))
-        internal_error(program->file, "target setup", message);
+        unit_fail(program->file, "target setup", message);
     static const LLVMCodeGenOptLevel levels[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault, LLVMCodeGenLevelAggressive};
     return LLVMCreateTargetMachine(target, TRIPLE, "x86-64", "", levels[optimise], LLVMRelocPIC, LLVMCodeModelDefault);
 }
@@ -218,20 +213,14 @@ static LeafCode **plan_program(Context *context, const ClusterProgram *program, 
 static void translate(Unit *unit) {
     const char *broken = module_optimise(unit->emitter.module, unit->machine, unit->optimise);
     if (broken)
-        internal_error(unit->file, "LLVM passes", broken);
+        unit_fail(unit->file, "LLVM passes", broken);
     if (unit->form == CODEGEN_LLVM) {
         char *text = LLVMPrintModuleToString(unit->emitter.module);
         buffer_puts(&unit->output, text);
         LLVMDisposeMessage(text);
         return;
     }
-    char *message = NULL;
-    LLVMMemoryBufferRef memory;
-    LLVMCodeGenFileType type = unit->form == CODEGEN_ASM ? LLVMAssemblyFile : LLVMObjectFile;
-    if (LLVMTargetMachineEmitToMemoryBuffer(unit->machine, unit->emitter.module, type, &message, &memory))
-        internal_error(unit->file, "LLVM code generation", message);
-    buffer_append(&unit->output, LLVMGetBufferStart(memory), LLVMGetBufferSize(memory));
-    LLVMDisposeMemoryBuffer(memory);
+    unit_write(unit, unit->form == CODEGEN_ASM ? LLVMAssemblyFile : LLVMObjectFile);
 }
 
 typedef struct Build {

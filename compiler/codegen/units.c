@@ -3,6 +3,7 @@
 #include "compiler/codegen/units.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 
 enum { MOST_THREADS = 256 };
 
@@ -17,6 +18,20 @@ struct Units {
     int waiting;        /* so many */
     bool is_complete;   /* no more will come */
 };
+
+void unit_fail(const char *file, const char *pass, const char *message) {
+    fprintf(stderr, "phobosc: internal error in %s of '%s': %s\n", pass, file, message);
+    abort();
+}
+
+void unit_write(Unit *unit, LLVMCodeGenFileType type) {
+    char *message = NULL;
+    LLVMMemoryBufferRef memory;
+    if (LLVMTargetMachineEmitToMemoryBuffer(unit->machine, unit->emitter.module, type, &message, &memory))
+        unit_fail(unit->file, "LLVM code generation", message);
+    buffer_append(&unit->output, LLVMGetBufferStart(memory), LLVMGetBufferSize(memory));
+    LLVMDisposeMemoryBuffer(memory);
+}
 
 /* NULL: none waits. */
 static Unit *take(Units *units) {

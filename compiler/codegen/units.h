@@ -15,6 +15,11 @@ typedef struct Unit {
     struct Unit *next;
 } Unit;
 
+/* What is the compiler's own fault: says so and aborts. */
+_Noreturn void unit_fail(const char *file, const char *pass, const char *message);
+/* Appends the module, which is optimised, to the unit's output. */
+void unit_write(Unit *unit, LLVMCodeGenFileType type);
+
 /* Optimises the module and appends to `output`. Runs in any thread: must not touch the emitter's context. */
 typedef void UnitTranslate(Unit *unit);
 

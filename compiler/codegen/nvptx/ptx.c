@@ -11,17 +11,12 @@
 
 #define TRIPLE "nvptx64-nvidia-cuda"
 
-_Noreturn static void internal_error(const char *file, const char *pass, const char *message) {
-    fprintf(stderr, "phobosc: internal error in %s of '%s' for GPUs: %s\n", pass, file, message);
-    abort();
-}
-
 /* Extensions of sm_NN that LLVM names a processor of its own: "sm_90a". */
 static LLVMTargetMachineRef make_machine(const NvptxTarget *target, int optimise, const char *file) {
     LLVMTargetRef llvm_target;
     char *message = NULL;
     if (LLVMGetTargetFromTriple(TRIPLE, &llvm_target, &message))
-        internal_error(file, "target setup", message);
+        unit_fail(file, "target setup for GPUs", message);
     static const LLVMCodeGenOptLevel levels[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault, LLVMCodeGenLevelAggressive};
     return LLVMCreateTargetMachine(llvm_target, TRIPLE, target->name, target->ptx, levels[optimise], LLVMRelocDefault, LLVMCodeModelDefault);
 }
@@ -29,7 +24,7 @@ static LLVMTargetMachineRef make_machine(const NvptxTarget *target, int optimise
 static void optimise_module(Emitter *e, LLVMTargetMachineRef machine, int optimise, const char *file) {
     char *message = NULL;
     if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message))
-        internal_error(file, "code generation", message);
+        unit_fail(file, "code generation for GPUs", message);
     LLVMDisposeMessage(message);
     char pipeline[] = "default<O0>";
     pipeline[sizeof pipeline - 3] = (char)('0' + optimise);
@@ -37,7 +32,7 @@ static void optimise_module(Emitter *e, LLVMTargetMachineRef machine, int optimi
     LLVMErrorRef error = LLVMRunPasses(e->module, pipeline, machine, options);
     LLVMDisposePassBuilderOptions(options);
     if (error)
-        internal_error(file, "LLVM passes", LLVMGetErrorMessage(error));
+        unit_fail(file, "LLVM passes for GPUs", LLVMGetErrorMessage(error));
 }
 
 /* An intrinsic that LLVM does not know comes out as a call of an external function, and only the driver would say so. */
@@ -46,7 +41,7 @@ static void check_text(const char *text, const char *file) {
     if (!stray)
         stray = strstr(text, ".extern .func");
     if (stray)
-        internal_error(file, "LLVM code generation", "an intrinsic that NVPTX does not have");
+        unit_fail(file, "LLVM code generation for GPUs", "an intrinsic that NVPTX does not have");
 }
 
 void nvptx_initialise(void) {
@@ -86,11 +81,6 @@ Unit *nvptx_emit(Context *context, const NvptxTarget *target, const NvptxStage *
 
 void nvptx_translate(Unit *unit) {
     optimise_module(&unit->emitter, unit->machine, unit->optimise, unit->file);
-    char *message = NULL;
-    LLVMMemoryBufferRef memory;
-    if (LLVMTargetMachineEmitToMemoryBuffer(unit->machine, unit->emitter.module, LLVMAssemblyFile, &message, &memory))
-        internal_error(unit->file, "LLVM code generation", message);
-    buffer_append(&unit->output, LLVMGetBufferStart(memory), LLVMGetBufferSize(memory));
-    LLVMDisposeMemoryBuffer(memory);
+    unit_write(unit, LLVMAssemblyFile);
     check_text(unit->output.data, unit->file);
 }
