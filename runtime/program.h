@@ -165,7 +165,7 @@ typedef struct PhbStage {
     /* Of a loop whose range may be divided, since all it carries are sums that start at 0: the stages behind the last one that run once to begin such a sum
      * with 0, and to add its partial sum to it. A part's chunks work on a partial sum where the whole one's tile stands in the launch. 0: none */
     int32_t clear, merge;
-    const char *whole; /* why there are none: what the loop carries is no such sum; NULL: it carries nothing, or they are there */
+    const char *whole; /* why there are none: what the loop carries is no such sum; NULL: it carries no variable, or they are there */
 } PhbStage;
 
 /* ---- code ---- */

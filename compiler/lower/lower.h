@@ -42,7 +42,7 @@ typedef struct ClusterStage {
     IrKernel *kernel; /* not specialised */
     int8_t *modes;    /* PhbMode or PHB_UNUSED: as ClusterKernel.tensors, then states */
     /* Of a loop whose range may be divided: the helpers that begin a partial sum with 0, and add one to another. 0: none, and `whole` says why not, or NULL
-     * where the loop carries nothing. */
+     * where the loop carries no variable. */
     int clear, merge;
     const char *whole;
 } ClusterStage;

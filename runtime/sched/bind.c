@@ -4,10 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static int64_t ceil_div(int64_t value, int64_t divisor) {
-    return value / divisor + (value % divisor != 0);
-}
-
 static bool check_problem(const PhbKernel *kernel, const ExprScope *scope, Error *error) {
     for (int c = 0; c < kernel->bind_check_count; c++) {
         int64_t holds;

@@ -38,10 +38,10 @@ static double stage_work(const Problem *problem, int stage, bool cuts[COORDINATE
 
 static int64_t extent_at(const Problem *problem, const Step *step, int coordinate) {
     int loop = problem->kernel->stages[step->stage].loop;
-    bool is_chunk = coordinate == CHUNK;
-    ChunkRange cut = is_chunk ? chunk_at(problem, loop, step->at[CHUNK]) : (ChunkRange){step->at[coordinate] * problem->super[coordinate], problem->super[coordinate], CHUNK_FULL};
-    int64_t left = (is_chunk ? problem->loop_extent[loop] : problem->extent[coordinate]) - cut.origin;
-    return left < 0 ? 0 : left < cut.extent ? left : cut.extent;
+    if (coordinate == CHUNK)
+        return cut_extent(chunk_at(problem, loop, step->at[CHUNK]), problem->loop_extent[loop]);
+    ChunkRange cut = {step->at[coordinate] * problem->super[coordinate], problem->super[coordinate], CHUNK_FULL};
+    return cut_extent(cut, problem->extent[coordinate]);
 }
 
 double step_work(const Problem *problem, const Step *step) {

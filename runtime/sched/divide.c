@@ -5,10 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static int64_t ceil_div(int64_t value, int64_t divisor) {
-    return value / divisor + (value % divisor != 0);
-}
-
 static bool refuse(const PhbKernel *kernel, const char *why, Error *error) {
     return error_set(error, "kernel '%s': --split-k adds partial sums of what a cluster loop sums up, and %s", kernel->name, why);
 }
@@ -25,7 +21,7 @@ static bool check_stages(const PhbKernel *kernel, Error *error) {
     }
     if (loops == 0)
         return refuse(kernel, "it has no such loop: a 'for' from 0 to a dim that steps by a @cluster name", error);
-    return divisible > 0 || refuse(kernel, "its loops carry nothing", error);
+    return divisible > 0 || refuse(kernel, "its loops carry no variable that is a sum", error);
 }
 
 /* As even as the leaf's steps allow. */

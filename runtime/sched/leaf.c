@@ -87,7 +87,7 @@ static void leaf_dims(
         if (dim->is_search || (axis < 0 && (loop < 0 || dim->loop != loop)))
             continue;
         ChunkRange cut = axis >= 0 ? (ChunkRange){problem->super[axis] * at[axis], problem->super[axis], CHUNK_FULL} : chunk_at(problem, loop, at[CHUNK]);
-        dims[d] = whole[d] - cut.origin < cut.extent ? whole[d] - cut.origin : cut.extent;
+        dims[d] = cut_extent(cut, whole[d]);
     }
 }
 
@@ -170,8 +170,7 @@ static bool bind_shape(const Problem *problem, const PhbVariant *variant, const 
                 cut = chunk_at(problem, loop, at[CHUNK]);
             else if (axis >= 0 && axis != CHUNK)
                 cut = (ChunkRange){at[axis] * operand->size[k], operand->size[k], CHUNK_FULL};
-            int64_t left = operand->span[k] - cut.origin;
-            extents[t][k] = cut.extent < left ? cut.extent : left;
+            extents[t][k] = cut_extent(cut, operand->span[k]);
         }
     }
     leaf_dims(problem, variant, whole, at, loop, leaf->dims);

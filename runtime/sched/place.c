@@ -5,10 +5,6 @@
 
 /* ---- block: a box of super-tiles for each node, so that a node reads little ---- */
 
-static int64_t min64(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* Bytes of the distinct tiles that the units of a box read, if each is loaded once. */
 static double box_reads(const Problem *problem, const int64_t size[3]) {
     double bytes = 0;

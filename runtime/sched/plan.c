@@ -12,10 +12,6 @@
 #define MIN_DEPTH 2
 #define MAX_DEPTH 32
 
-static int64_t min64(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* A read tensor that some split axis does not index serves several units with one tile, and one that several stages walk serves a unit several times.
  */
 static bool tile_is_shared(const Problem *problem, const Operand *operand) {

@@ -100,13 +100,13 @@ static void print_stages(const PlanView *view) {
         int loop = kernel->stages[s].loop;
         fprintf(out, "stage %d:     ", s);
         if (loop < 0)
-            fprintf(out, "once:");
+            fprintf(out, "once");
         else
             fprintf(out, "%" PRId64 " chunk%s of %s = %" PRId64, problem->chunks[loop], plural(problem->chunks[loop]),
                 kernel->dims[kernel->loops[loop].dim].name, problem->loop_super[loop]);
         if (loop >= 0 && problem->divisions[loop].parts > 1)
             fprintf(out, " in %" PRId64 " parts", problem->divisions[loop].parts);
-        fputs(loop >= 0 ? ":" : "", out);
+        fputc(':', out);
         static const char *const verbs[] = {"reads", "writes", "updates"};
         for (int t = 0, shown = 0; t < problem->argument_count; t++)
             if (kernel->stages[s].modes[t] != PHB_UNUSED)
@@ -119,7 +119,7 @@ static void print_operand(const PlanView *view, int index) {
     const Operand *operand = &view->plan->problem->operands[index];
     FILE *out = view->out;
     bool halo = false;
-    if (operand->tensor == NULL && operand->sweeps == 0) /* partial sums of a range that is whole */
+    if ((operand->tensor == NULL || operand->level > 0) && operand->sweeps == 0) /* partial sums of a range that is whole */
         return;
     for (int k = 0; k < operand->rank; k++)
         halo = halo || operand->halo[k] > 0;

@@ -5,6 +5,15 @@
 
 #include "runtime/runtime.h"
 
+static inline int64_t min64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Of a value that is not negative. */
+static inline int64_t ceil_div(int64_t value, int64_t divisor) {
+    return value / divisor + (value % divisor != 0);
+}
+
 /* ---- bind.c: a job bound to its kernel: the grid of super-tiles, the stages and chunks of a unit, the tiles of each operand ---- */
 
 #define PLAN_MAX_AXIS INT64_C(2147483647)   /* super-tiles, chunks and CTAs along one axis */
@@ -130,6 +139,12 @@ typedef struct ChunkRange {
 } ChunkRange;
 
 ChunkRange chunk_at(const Problem *problem, int loop, int64_t chunk);
+
+/* What of a cut lies within an axis of that extent. */
+static inline int64_t cut_extent(ChunkRange cut, int64_t axis) {
+    return min64(axis - cut.origin, cut.extent);
+}
+
 const LeafShape *step_shape(const Problem *problem, const Step *step);
 
 /* How a step uses an operand: the first and last use of that tile in its unit, and whether the tile is complete then. */

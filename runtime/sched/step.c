@@ -103,9 +103,8 @@ void tile_region(const Problem *problem, const Step *step, int operand, Region *
             cut = chunk_at(problem, tiles->loop, step->at[CHUNK]);
         else if (tiles->axis[k] >= 0)
             cut.origin = step->at[tiles->axis[k]] * tiles->size[k];
-        int64_t left = (state != NULL ? state[k] : tiles->span[k]) - cut.origin;
         region->origin[k] = cut.origin - tiles->halo[k];
-        region->extent[k] = (state == NULL && left > cut.extent ? cut.extent : left) + 2 * tiles->halo[k];
+        region->extent[k] = (state != NULL ? state[k] : cut_extent(cut, tiles->span[k])) + 2 * tiles->halo[k];
     }
 }
 

@@ -40,8 +40,12 @@ for skip in 5 50 57; do
     done
     cmp plain.out cluster.out
     [ $skip -lt 50 ] || cmp z.bin before.bin
+    rm y.bin s.bin
     cp before.bin z.bin
     ./cluster job.json --split-k=2 --pods=2 --progress=none >log 2>&1 || { cat log && echo "--split-k=2 failed with SKIP = $skip" && exit 1; }
     cat y.bin s.bin z.bin | cmp plain.out -
     ./cluster --plan job.json --nodes=2 >/dev/null
+    ./cluster --plan job.json --split-k=2 >plan
+    grep -q 'level' plan && are=there || are=none
+    [ $are = "$([ $skip -lt 50 ] && echo there || echo none)" ] || { cat plan && echo "partial sums with SKIP = $skip: $are" && exit 1; }
 done
