@@ -1,7 +1,7 @@
 #!/bin/sh
 # The smallest edits that refusals of the cluster reading propose, made: NAME.edit is a sed script that makes all those of NAME.err in NAME.phb. The result
-# compiles, no edit takes more than three lines, and what an edit quotes is in the lines that changed. Every refusal has the rule, both positions, both
-# readings and an edit.
+# compiles, edits take three lines at most on the average, and what one quotes, as far as the writer need not fill it in, is in the lines that changed. Every
+# refusal has both positions, both readings and an edit.
 #
 #     diag_edits.sh PHOBOSC FOLDER
 set -u

@@ -77,13 +77,13 @@ while read -r kernel expected pods placement slack split; do
         refused=$((refused + 1))
         continue
     fi
-    ./cluster job.json --budget=1 --progress=none >log 2>&1 && exit 1
+    ./cluster job.json --budget=1 --progress=none >log 2>&1 && { echo "$what: one byte was enough" && exit 1; }
     least=$(sed -n 's/.*one unit of work needs \([0-9]*\) bytes.*/\1/p' log)
-    [ -n "$least" ] || { echo "$what" && cat log && exit 1; }
+    [ -n "$least" ] || { echo "$what, with --budget=1, does not say what it needs:" && cat log && exit 1; }
     ./cluster job.json --pods="$pods" --placement="$placement" --budget=$((slack * least)) --progress=none >log 2>&1 || { echo "$what" && cat log && exit 1; }
     cmp -s reference w.bin || { echo "$what, $pods pods, $placement, $slack times the least budget: other bits" && exit 1; }
     rm w.bin
     ran=$((ran + 1))
 done <splits
 echo "$ran splits have the same bits, $refused were refused"
-[ "$ran" -gt $((count / 2)) ]
+[ "$ran" -gt $((count / 2)) ] && { [ "$count" -lt 100 ] || [ "$refused" -gt 0 ]; }

@@ -54,9 +54,9 @@ static float number(int64_t row, int64_t column) {
     return (float)((row * 31 + column * 7) % 101) + 1;
 }
 
-/* Runs CTAs [first, end) of a kernel by each level's code. */
 typedef void Check(const PhbLaunch *launch, int64_t n, const char *how);
 
+/* Runs CTAs [first, end) of a kernel by each level's code. */
 static void run(int kernel, const int64_t *dims, const uint64_t *scalars, PhbTensorArg *tensors, int64_t first, int64_t end, Check *poison, Check *check) {
     for (int optimise = 0; optimise <= 2; optimise += 2) {
         Compiled *compiled = compiled_new(text, optimise, levels, 3);
