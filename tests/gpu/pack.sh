@@ -44,6 +44,11 @@ for seed in 1 2 3 4 5 6 7 8 9 10; do
     rm -rf "$work/differential"
 done
 
+# ---- a driver whose launches fail: linked against a name that run.py gives to the real one ----
+mkdir "$pack/faults"
+cc -shared -o "$work/libcuda_real.so" -Wl,-soname,libcuda_real.so -x c /dev/null
+cc -std=c17 -O1 -Wall -Wextra -shared -fPIC -o "$pack/faults/libcuda.so.1" "$source/tests/gpu/sticky.c" -Wl,--no-as-needed "$work/libcuda_real.so"
+
 # ---- libraries that the oracles need ----
 for program in "$pack"/samples/*/oracle "$pack/generated/differential"; do
     ldd "$program" | awk '$3 ~ /^\// && $1 !~ /^lib(c|m)\.so/ { print $3 }'

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ import time
 SECONDS = 240               # of one program
 WORKERS = os.cpu_count()    # programs at a time
 PACK = pathlib.Path(sys.argv[1])
-PARTS = ["samples", "generated", "pods", "sanitizer", "contractions", "table"]
+PARTS = ["samples", "generated", "pods", "faults", "sanitizer", "contractions", "table"]
 
 
 class Wrong(Exception):
@@ -185,6 +186,59 @@ def no_such_card():
         done = execute(sample.program, sample.write(), "--device=cuda:99", expect=1)
         if "cuda:99" not in done.stderr:
             raise Wrong(done.stderr)
+
+
+# ---- pods with cards that fail in the midst of a product that adds to its output ----
+
+def driver_that_fails(folder):
+    """A folder whose libcuda.so.1 is the real one but for launches, which after some of them find the context lost; sticky.c says how."""
+    ctypes.CDLL("libcuda.so.1")
+    real = next(line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if "/libcuda.so" in line)
+    shutil.copy(PACK / "faults" / "libcuda.so.1", folder)
+    (folder / "libcuda_real.so").symlink_to(real)
+    return {"LD_LIBRARY_PATH": f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}", "STICKY_AFTER": "5"}
+
+
+def fault_case(fault, ends, words):
+    """Three pods on the cards that are there; the first one fails. `ends`: how that process does; `words` are the scheduler's."""
+
+    def case():
+        with Sample("matmul", PACK / "samples" / "matmul" / "job.json") as sample:
+            sample.job |= {"dims": {"M": 1500, "N": 811, "K": 777}}
+            path, output = sample.write(), sample.folder / "C.npy"
+            before = output.read_bytes()
+            execute(sample.program, path, "--device=cuda:0", "--progress=none")
+            execute(sample.oracle, "check", path, "--tensor-cores")
+            right = output.read_bytes()
+            output.write_bytes(before)
+            address = f"tcp://127.0.0.1:{20000 + hash((fault, os.getpid())) % 20000}"
+            failing = driver_that_fails(sample.folder) if fault == "sticky" else {"PHOBOS_CRASH_AT": fault}
+            pods = []
+            try:
+                for pod in range(3):
+                    pods.append(subprocess.Popen([sample.program, "--role=pod", f"--sched={address}", f"--device=cuda:{pod % cards()}", "--log=info"],
+                                                 stderr=subprocess.PIPE, text=True, env={**os.environ, **(failing if pod == 0 else {})}))
+                done = execute(sample.program, "--role=sched", path, f"--listen={address}", "--nodes=3", "--deadline=2", "--progress=none",
+                               "--log=info", expect=None)
+                if ends is None: # it sleeps; then it finds itself given up
+                    pods[0].send_signal(signal.SIGCONT)
+                said = done.stdout + done.stderr + "".join(pod.communicate(timeout=60)[1] for pod in pods)
+            finally:
+                for pod in pods:
+                    pod.kill()
+            if done.returncode or pods[0].returncode != (75 if ends is None else ends) or any(word not in said for word in words):
+                raise Wrong(f"scheduler {done.returncode}, pod {pods[0].returncode}: {said[-1500:]}")
+            if output.read_bytes() != right:
+                raise Wrong("other bytes than without the fault")
+            return next((line for line in said.splitlines() if line.startswith("recovered")), "")
+
+    return f"{fault} in mid-product", case
+
+
+def faults():
+    yield fault_case("compute:5:begin:kill", -signal.SIGKILL, ["has not been heard", "recovered: 1 pod lost"])
+    yield fault_case("compute:5:begin:stop", None, ["has not been heard", "recovered: 1 pod lost"])
+    yield fault_case("sticky", 1, ["CUDA_ERROR_ILLEGAL_ADDRESS", "recovered: 1 pod lost"])
 
 
 # ---- compute-sanitizer ----
