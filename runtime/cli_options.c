@@ -23,7 +23,7 @@ typedef enum OptionKind {
     OPTIONAL_CHOICE
 } OptionKind;
 
-enum { RUN = 1, CHECK = 2, PLAN = 4, SCHED = 8, POD = 16, KEYGEN = 32, DOCTOR = 64, ANYWHERE = 127, LATER = 128 };
+enum { RUN = 1, CHECK = 2, PLAN = 4, SCHED = 8, POD = 16, KEYGEN = 32, DOCTOR = 64, ANYWHERE = 127 };
 
 typedef struct Option {
     const char *name, *placeholder;
@@ -119,7 +119,7 @@ static const char *check_value(const Option *option, OptionValue *value) {
         value->number = (int64_t)(real * 1000);
         return NULL;
     case PERCENT:
-        return parse_real(value->text, 0, 100, "%", &real) ? NULL : "0% to 100%";
+        return parse_real(value->text, 0, 100, "%", &value->rate) ? NULL : "0% to 100%";
     case RATE:
         return parse_real(value->text, 1, 1e30, "", &value->rate) ? NULL : "a number such as 12.5e9";
     case BIND:
@@ -215,9 +215,7 @@ static void check_places(const CommandLine *line, ErrorList *errors) {
     for (int i = 0; i < OPTION_COUNT; i++) {
         if (!line->values[i].given)
             continue;
-        if (options[i].where & LATER)
-            errors_add(errors, "--%s is not supported yet", options[i].name);
-        else if (!(options[i].where & mode))
+        if (!(options[i].where & mode))
             errors_add(errors, "--%s means nothing here: it goes with %s", options[i].name, places_text(options[i].where));
     }
     Error error;
@@ -229,6 +227,10 @@ static void check_places(const CommandLine *line, ErrorList *errors) {
     for (int id = OPTION_SIMT_SEED; id <= OPTION_SIMT_WEAK; id++)
         if (line->values[id].given && (device == NULL || strcmp(device, "simt") != 0))
             errors_add(errors, "--%s means nothing here: it goes with --device=simt", options[id].name);
+    if (line->values[OPTION_AUDIT_SEED].given && !line->values[OPTION_AUDIT].given)
+        errors_add(errors, "--audit-seed means nothing here: it goes with --audit");
+    if (line->values[OPTION_AUDIT].given && line->values[OPTION_MIXED].given)
+        errors_add(errors, "--audit and --mixed exclude each other: devices of several classes need not compute the same bits");
 }
 
 bool cli_parse(int argc, char **argv, CommandLine *line, ErrorList *errors) {
@@ -263,8 +265,6 @@ const char *cli_option_name(OptionId id) {
 void cli_print_options(FILE *out) {
     for (int i = 0; i < OPTION_COUNT; i++) {
         const Option *option = &options[i];
-        if (option->where & LATER)
-            continue;
         bool optional = option->kind == OPTIONAL_CHOICE;
         char *left = format_text("--%s%s%s%s%s", option->name, optional ? "[" : "", option->placeholder != NULL ? "=" : "",
             option->placeholder != NULL ? option->placeholder : "", optional ? "]" : "");

@@ -37,13 +37,13 @@ static bool same_devices(const Keep *keep, Error *error) {
     return true;
 }
 
-bool keep_take(Keep *keep, const Course *course, const DeviceSet *devices, Error *error) {
+bool keep_take(Keep *keep, const Course *course, const DeviceSet *devices, const AuditChoice *audit, Error *error) {
     int variants[CLASS_COUNT];
     keep->course = course;
     keep->devices = devices;
     variants_of(keep, variants);
     bool wanted = keep->options->resume && keep->job->sequence == NULL;
-    if (!same_devices(keep, error) || (wanted && !resume_take(&keep->resume, keep->job, course->steps[0].problem, variants, error)))
+    if (!same_devices(keep, error) || (wanted && !resume_take(&keep->resume, keep->job, course->steps[0].problem, variants, audit, error)))
         return false;
     if (!wanted)
         resume_drop(&keep->resume, keep->job);

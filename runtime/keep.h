@@ -22,7 +22,7 @@ typedef struct Keep {
 /* Locks the outputs, and looks for an earlier run: keep->resume. */
 bool keep_open(Keep *keep, Job *job, const RunOptions *options, Error *error);
 /* The outputs are staged: takes what is to be kept, and begins the journal if one is wanted. */
-bool keep_take(Keep *keep, const Course *course, const DeviceSet *devices, Error *error);
+bool keep_take(Keep *keep, const Course *course, const DeviceSet *devices, const AuditChoice *audit, Error *error);
 bool keep_journals(const Keep *keep); /* batches are wanted */
 /* Of a range the first units that are to be done, maybe none; *passed counts those before them as well. */
 UnitRange keep_missing(const Keep *keep, UnitRange range, int64_t *passed);

@@ -30,8 +30,10 @@ typedef struct LocalPod {
     Pod **pods;        /* one a step */
     atomic_llong done; /* units */
     atomic_llong moved; /* bytes */
+    atomic_llong audited; /* units of another pod that were computed again */
     atomic_bool over;  /* what follows is settled */
     PodStatus status;
+    bool differs; /* from what its neighbour computed */
     Error error;
     TraceLog trace;
 } LocalPod;
@@ -54,6 +56,8 @@ typedef struct Local {
     bool no_space;
     Error space_error;
     Keep *keep; /* NULL: this run is not for the outputs */
+    AuditChoice audit;
+    uint64_t *checksums; /* by unit, of those that are audited; written by the pod that stores it */
     double seconds, predicted;
     FILE *trace; /* or NULL */
 } Local;
@@ -70,19 +74,43 @@ static bool is_interrupted(const Local *local) {
 
 /* ---- pods ---- */
 
+static bool keeps_journal(const Local *local) {
+    return local->keep != NULL && keep_journals(local->keep);
+}
+
+/* Whose units this pod computes again. */
+static int neighbour_of(const LocalPod *pod) {
+    return (pod->number + 1) % pod->local->pod_count;
+}
+
+static void compare_bits(LocalPod *pod, int64_t unit, uint64_t checksum) {
+    const Local *local = pod->local;
+    atomic_fetch_add(&pod->audited, 1);
+    if (checksum != local->checksums[unit] && !pod->differs)
+        pod->differs = !error_set(&pod->error, "audit: super-tile %" PRId64 ": pod %d and pod %d computed different bits; one of them is wrong", unit,
+            neighbour_of(pod), pod->number);
+}
+
 /* A PodRangeDone. */
 static void range_done(void *context, uint64_t tag, int64_t count, uint64_t checksum) {
-    const LocalPod *pod = context;
+    LocalPod *pod = context;
     UnitRange range = pod->ranges[tag % ENGINE_MAX_RANGES];
     range.count = count;
-    keep_batch(pod->local->keep, range, checksum);
+    if (range.dry) {
+        compare_bits(pod, range.first, checksum);
+        return;
+    }
+    if (audit_picks(&pod->local->audit, (uint64_t)range.first))
+        pod->local->checksums[range.first] = checksum;
+    if (keeps_journal(pod->local))
+        keep_batch(pod->local->keep, range, checksum);
 }
 
 static bool open_pods(LocalPod *local_pod) {
     const Local *local = local_pod->local;
     const Course *course = local->course;
     const DeviceChoice *device = &local->devices.items[local_pod->number % local->devices.count];
-    bool journal = local->keep != NULL && keep_journals(local->keep);
+    bool checksums = keeps_journal(local) || local->audit.wanted;
     PodOptions options = {
         .number = local_pod->number,
         .threads = local->threads,
@@ -91,8 +119,8 @@ static bool open_pods(LocalPod *local_pod) {
         .cpu_level = getenv("PHOBOS_CPU_LEVEL"),
         .simt = local->options->simt,
         .trace = local->trace != NULL ? &local_pod->trace : NULL,
-        .range_done = journal ? range_done : NULL,
-        .checksums = journal,
+        .range_done = checksums ? range_done : NULL,
+        .checksums = checksums,
         .context = local_pod,
     };
     for (int s = 0; s < course->step_count; s++) {
@@ -107,17 +135,32 @@ static bool open_pods(LocalPod *local_pod) {
     return true;
 }
 
-/* Gives the pod of its units what it takes in; *passed counts them, and those that need not be done, *given those that do. */
-static void give_units(LocalPod *local_pod, const Placement *placement, Pod *pod, int64_t *passed, int64_t *given) {
-    const Keep *keep = local_pod->local->keep;
-    int64_t units = placement_count(placement, local_pod->number), more;
-    int64_t most = keep != NULL && keep_journals(keep) ? units / JOURNALED_BATCHES + 1 : units;
+/* Units that are computed twice go alone: what is compared is the checksum of a range. */
+static void cut_audited(const Local *local, UnitRange *run) {
+    int64_t count = 1;
+    if (!audit_picks(&local->audit, (uint64_t)run->first))
+        while (count < run->count && !audit_picks(&local->audit, (uint64_t)(run->first + count * run->step)))
+            count++;
+    run->count = count;
+}
+
+/* Gives the pod what it takes in of the units of `node`, its own or, `again`, another one's; *passed counts them, and those that need not be done,
+ * *given those that do. */
+static void give_units(LocalPod *local_pod, const Placement *placement, int node, bool again, Pod *pod, int64_t *passed, int64_t *given) {
+    const Local *local = local_pod->local;
+    int64_t units = placement_count(placement, node), more;
+    int64_t most = keeps_journal(local) ? units / JOURNALED_BATCHES + 1 : units;
     while (*passed < units && pod_has_room(pod)) {
-        UnitRange run = placement_run(placement, local_pod->number, *passed, most);
+        UnitRange run = placement_run(placement, node, *passed, most);
+        if (local->audit.wanted)
+            cut_audited(local, &run);
         more = run.count;
-        if (keep != NULL)
-            run = keep_missing(keep, run, &more);
+        if (again && !audit_picks(&local->audit, (uint64_t)run.first))
+            run.count = 0;
+        else if (!again && local->keep != NULL)
+            run = keep_missing(local->keep, run, &more);
         run.tag = local_pod->given;
+        run.dry = again;
         if (run.count > 0) {
             local_pod->ranges[local_pod->given++ % ENGINE_MAX_RANGES] = run;
             pod_give(pod, run);
@@ -143,11 +186,12 @@ static void note_moved(LocalPod *local_pod) {
     atomic_store(&local_pod->moved, (long long)bytes);
 }
 
-/* This pod's units of a round. */
-static PodStatus run_units(LocalPod *local_pod, Pod *pod, const Placement *placement, int64_t done) {
-    int64_t passed = 0, given = 0, units = placement_count(placement, local_pod->number), before = pod_units_done(pod);
+/* This pod's units of a round, or again what is audited of its neighbour's. */
+static PodStatus run_units(LocalPod *local_pod, Pod *pod, const Placement *placement, bool again, int64_t done) {
+    int node = again ? neighbour_of(local_pod) : local_pod->number;
+    int64_t passed = 0, given = 0, units = placement_count(placement, node), before = pod_units_done(pod);
     bool stopping = false;
-    give_units(local_pod, placement, pod, &passed, &given);
+    give_units(local_pod, placement, node, again, pod, &passed, &given);
     PodStatus status = pod_turn(pod);
     while (status == POD_RUNNING && (stopping || passed < units || pod_units_done(pod) - before < given)) {
         if (wait_turn(local_pod, pod_fd(pod), -1, stopping)) {
@@ -156,13 +200,14 @@ static PodStatus run_units(LocalPod *local_pod, Pod *pod, const Placement *place
         }
         status = pod_turn(pod);
         if (status == POD_RUNNING && !stopping)
-            give_units(local_pod, placement, pod, &passed, &given);
-        atomic_store(&local_pod->done, done + pod_units_done(pod) - before);
+            give_units(local_pod, placement, node, again, pod, &passed, &given);
+        if (!again)
+            atomic_store(&local_pod->done, done + pod_units_done(pod) - before);
         note_moved(local_pod);
     }
     if (status == POD_BROKEN)
         local_pod->error = *pod_error(pod);
-    return status;
+    return local_pod->differs ? POD_BROKEN : status;
 }
 
 /* The last pod that has done its part opens the gates. False: the job is stopped. */
@@ -190,7 +235,9 @@ static PodStatus run_rounds(LocalPod *local_pod) {
         TileFiles files[PHB_MAX_PARAMS];
         round_files(course, round, local_pod->local->kept, files);
         pod_renew(pod, files);
-        PodStatus status = run_units(local_pod, pod, step->placement, done);
+        PodStatus status = run_units(local_pod, pod, step->placement, false, done);
+        if (status == POD_RUNNING && local_pod->local->audit.wanted)
+            status = pass_gate(local_pod, 1) ? run_units(local_pod, pod, step->placement, true, done) : POD_STOPPED;
         if (status != POD_RUNNING)
             return status;
         done += placement_count(step->placement, local_pod->number);
@@ -324,6 +371,11 @@ static void summarise(const Local *local) {
     for (int p = 0; p < local->pod_count; p++)
         fprintf(out, "%s pod %d computed %lld", p == 0 ? ";" : ",", p, (long long)atomic_load(&local->pods[p].done));
     putc('\n', out);
+    long long audited = 0;
+    for (int p = 0; p < local->pod_count; p++)
+        audited += atomic_load(&local->pods[p].audited);
+    if (local->audit.wanted)
+        fprintf(out, "audit: %lld tiles were computed again by another pod: the same bits\n", audited);
 }
 
 static int fail(const RunOptions *options, int exit_code, const Error *error) {
@@ -382,6 +434,9 @@ static bool make_plan(Local *local, int *exit_code, Error *error) {
         return false;
     *exit_code = EXIT_FAILED;
     course_place(local->course, plan.placement, local->pod_count);
+    local->audit = audit_choose(&local->options->audit, job_hash(local->job), local->course->steps[0].problem->units);
+    if (local->audit.wanted)
+        local->checksums = new_zeroed((size_t)local->course->units, sizeof *local->checksums);
     return course_fit(local->course, plan.memory, error) && (local->kept = kept_open(local->course, error)) != NULL;
 }
 
@@ -419,6 +474,7 @@ static void local_fini(Local *local) {
         trace_fini(&local->pods[p].trace);
     }
     free(local->pods);
+    free(local->checksums);
     kept_close(local->kept, local->course);
     course_free(local->course);
 }
@@ -467,7 +523,8 @@ static int run_job(Local *local) {
     exit_code = EXIT_DONE;
     if (!open_events(local, &error) || !outputs_stage(local->job, options->keep_staging, &error) ||
         (options->selfcheck && !selfcheck(local->job, options, local->course->memory, run_variation, local, &error)) ||
-        !keep_take(local->keep, local->course, &local->devices, &error) || !run_pods(local, &error) || !keep_publish(local->keep, &error))
+        !keep_take(local->keep, local->course, &local->devices, &local->audit, &error) || !run_pods(local, &error) ||
+        !keep_publish(local->keep, &error))
         exit_code = fail(options, EXIT_FAILED, &error);
     else
         summarise(local);
@@ -507,6 +564,10 @@ static bool select_devices(Job *job, const RunOptions *options, DeviceSet *devic
     return true;
 }
 
+static bool has_auditor(const Local *local, Error *error) {
+    return local->pod_count > 1 || error_set(error, "--audit computes tiles again on another pod, and there is one: --pods=2 makes two");
+}
+
 int local_run(Job *job, const RunOptions *options) {
     DeviceSet devices;
     Error error;
@@ -515,6 +576,10 @@ int local_run(Job *job, const RunOptions *options) {
     Local local;
     Keep keep;
     local_init(&local, job, options, &devices);
+    if (!audit_can(job, &options->audit, &error) || (options->audit.percent > 0 && !has_auditor(&local, &error))) {
+        local_fini(&local);
+        return fail(options, EXIT_USAGE, &error);
+    }
     local.keep = &keep;
     if (devices.reason.text[0] != '\0') {
         char text[sizeof error.text + 64];

@@ -297,6 +297,12 @@ typedef struct PlanOptions {
     double link_bw, leaf_flops; /* the model's figures, a second; 0: not given */
 } PlanOptions;
 
+/* Tiles that are computed twice. */
+typedef struct AuditOptions {
+    double percent; /* of them; 0: none is */
+    uint64_t seed;  /* other ones for another number */
+} AuditOptions;
+
 /* How the simulator behaves. */
 typedef struct SimtOptions {
     uint64_t seed; /* of the order of CTAs, warps and arrivals; 0: ascending */
@@ -316,6 +322,7 @@ typedef struct RunOptions {
     bool selfcheck;     /* first run the job under several plans and compare */
     const char *device; /* the value of --device, or NULL */
     bool mixed;         /* devices of several classes may work on the job */
+    AuditOptions audit;
     SimtOptions simt;
     FILE *out, *errors, *messages;      /* the summary; why it failed; what else there is to say */
     int (*is_cancelled)(void *context); /* asked from the calling thread: not 0 ends the job; NULL: never. `interrupted` does as well */

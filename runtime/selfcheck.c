@@ -82,6 +82,7 @@ static bool vary(Check *check, const Variation *variation, RunOptions *options) 
         return false;
     *options = *check->options;
     options->plan.autotune = AUTOTUNE_NONE;
+    options->audit.percent = 0;
     options->plan.placement = variation->placement;
     options->plan.memory = variation->tight ? least : check->memory;
     options->progress = PROGRESS_NONE;

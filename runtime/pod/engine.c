@@ -139,6 +139,7 @@ static void issue(Engine *engine, EngineActionKind kind, const Entry *entry, int
     action->entry = (int)(entry - engine->entries);
     action->operand = operand;
     action->code = &entry->code;
+    action->dry = engine->ranges[entry->range].units.dry;
     uint32_t base = (uint32_t)action->entry * instructions_per_entry(engine->operands);
     uint32_t offset = kind == ENGINE_COMPUTE ? 0 : kind == ENGINE_LOAD ? 1 + 2 * (uint32_t)operand : 2 + 2 * (uint32_t)operand;
     action->instruction = base + offset;

@@ -92,6 +92,7 @@ static void move_tile(Pod *pod, const EngineAction *action, const void *copy) {
     StoreTask task = {
         .instruction = action->instruction,
         .write = action->kind == ENGINE_STORE,
+        .dry = action->dry,
         .rank = operand->rank,
         .element = operand->element,
         .rows = arena_slot(&pod->arena, action->operand, action->code->uses[action->operand].slot),
@@ -118,13 +119,13 @@ static void move_tile(Pod *pod, const EngineAction *action, const void *copy) {
     instruction_ended(pod, action->instruction, NULL); /* nobody wants it */
 }
 
-/* What stays in memory is copied there. */
+/* What stays in memory is copied there, or goes nowhere. */
 static TraceKind move_kind(const Pod *pod, const EngineAction *action) {
     const TileFiles *files = &pod->files[action->operand];
     if (action->kind == ENGINE_LOAD)
         return files->source->memory != NULL ? TRACE_COPY : TRACE_LOAD;
     for (int i = 0; i < 2; i++)
-        if (files->targets[i] != NULL && files->targets[i]->memory == NULL)
+        if (files->targets[i] != NULL && files->targets[i]->memory == NULL && !action->dry)
             return TRACE_STORE;
     return TRACE_COPY;
 }

@@ -49,6 +49,7 @@ typedef struct EngineAction {
     int entry;            /* of the window: what runs for one step shares it */
     int operand;
     const StepCode *code; /* valid until the step's last instruction has ended */
+    bool dry;             /* STORE: as its range */
     uint64_t tag;
     int64_t units;
     uint64_t checksum; /* RANGE_DONE: the sum of its STOREs' */
@@ -87,6 +88,7 @@ typedef void StoreDone(void *context, uint32_t instruction, const Error *error);
 typedef struct StoreTask {
     uint32_t instruction;
     bool write;
+    bool dry; /* of a write: nothing is written, its checksum is wanted */
     const TensorFile *file;
     int rank, element; /* of the tensor */
     Region region;     /* of a read it may reach beyond the tensor, where it reads 0 */

@@ -197,7 +197,8 @@ static void run_batch(PodServer *server, const AgentAction *action) {
     pod_give(server->pod, (UnitRange){.first = (int64_t)action->batch.first,
                               .count = (int64_t)action->batch.count,
                               .step = (int64_t)action->batch.step,
-                              .tag = action->batch_number});
+                              .tag = action->batch_number,
+                              .dry = action->batch.audit != 0});
 }
 
 /* Tiles that several pods use come from their homes, those of lost ones from their files. */

@@ -132,7 +132,7 @@ static bool move_rows(const StoreTask *task, const Region *region, void *rows, u
     if (task->write && task->checksum != NULL)
         *checksum += region_checksum(task->tensor, task->file, region, rows, task->pitch);
     if (task->write)
-        return write_rows(task, region, rows, error);
+        return task->dry || write_rows(task, region, rows, error);
     if (is_inside(task->file, region))
         return tensor_file_read(task->file, region, rows, task->pitch, error);
     return read_beyond(task, region, rows, error);

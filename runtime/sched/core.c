@@ -34,12 +34,16 @@ SchedCore *sched_core_new(const SchedConfig *config, uint64_t now_ms, uint64_t r
     core->lanes = calloc(config->max_pods, sizeof *core->lanes);
     core->units = calloc(config->units, sizeof *core->units);
     core->suspicion = calloc(config->units, sizeof *core->suspicion);
+    if (config->audit.wanted)
+        core->audits = calloc(config->units, sizeof *core->audits);
     core->plan_epoch = 1;
-    if (!core->pods || !core->lanes || !core->units || !core->suspicion) {
+    if (!core->pods || !core->lanes || !core->units || !core->suspicion || (config->audit.wanted && !core->audits)) {
         sched_core_free(core);
         return NULL;
     }
     take_stored(core);
+    if (core->audits)
+        sched_audit_begin(core);
     return core;
 }
 
@@ -50,6 +54,7 @@ void sched_core_free(SchedCore *core) {
     free(core->lanes);
     free(core->units);
     free(core->suspicion);
+    free(core->audits);
     free(core);
 }
 
@@ -221,6 +226,7 @@ static void finish_when_drained(SchedCore *core, uint64_t now_ms, SchedActions *
     core->phase = PHASE_ENDED;
     SchedAction *action = sched_act(actions, SCHED_ACTION_FINISH);
     action->exit_code = core->exit_code;
+    action->spoilt = core->spoilt;
     memcpy(action->text, core->text, sizeof action->text);
 }
 
@@ -260,7 +266,7 @@ static void advance(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
         sched_next_rounds(core, now_ms);
         if (sched_last_round(core))
             sched_ask_flush(core, now_ms);
-        if (sched_last_round(core) && core->on_disk == config->units) {
+        if (sched_last_round(core) && core->on_disk == config->units && core->audits_left == 0) {
             core->phase = PHASE_PUBLISHING;
             sched_act(actions, SCHED_ACTION_PUBLISH);
         }
@@ -281,6 +287,17 @@ static void retire_batches(Pod *pod) {
     pod->done >>= retired;
 }
 
+static void take_audit(SchedCore *core, Pod *pod, uint32_t place, uint64_t count, uint64_t checksum, uint64_t now_ms) {
+    const WireBatch *batch = &pod->batches[place];
+    if (count > 0)
+        sched_audit_done(core, pod, batch, checksum, now_ms);
+    else
+        sched_audit_back(core, pod, batch);
+    pod->done |= 1u << place;
+    pod->counted += count;
+    pod->changed = true;
+}
+
 /* The first `count` units of a batch are stored; the rest is handed back. */
 static void take_done(SchedCore *core, Pod *pod, uint32_t place, uint64_t count, uint64_t checksum, SchedActions *actions) {
     WireBatch batch = pod->batches[place];
@@ -295,6 +312,7 @@ static void take_done(SchedCore *core, Pod *pod, uint32_t place, uint64_t count,
     pod->changed = true;
     if (count == 0 || core->config.course)
         return;
+    sched_audit_stored(core, pod, batch.first, checksum);
     SchedAction *action = sched_act(actions, SCHED_ACTION_STORED);
     batch.count = count;
     action->batch = batch;
@@ -303,7 +321,7 @@ static void take_done(SchedCore *core, Pod *pod, uint32_t place, uint64_t count,
 }
 
 /* Its bits count from a base that it had from us: at most ours. */
-static void take_all_done(SchedCore *core, Pod *pod, const PodState *state, SchedActions *actions) {
+static void take_all_done(SchedCore *core, Pod *pod, const PodState *state, uint64_t now_ms, SchedActions *actions) {
     if (state->batch_base > pod->batch_base || pod->batch_base - state->batch_base >= 32)
         return;
     uint32_t known = (uint32_t)(pod->batch_base - state->batch_base), done = (uint32_t)((uint64_t)state->done >> known);
@@ -312,6 +330,10 @@ static void take_all_done(SchedCore *core, Pod *pod, const PodState *state, Sche
         uint64_t count = state->counts[known + i];
         if ((done >> i & 1) == 0 || (pod->done >> i & 1) || count > pod->batches[i].count)
             continue;
+        if (pod->batches[i].audit) {
+            take_audit(core, pod, i, count, state->checksums[known + i], now_ms);
+            continue;
+        }
         handed_back |= count < pod->batches[i].count;
         take_done(core, pod, i, count, state->checksums[known + i], actions);
     }
@@ -351,7 +373,7 @@ static void on_pod_state(SchedCore *core, Pod *pod, const WireMessage *message, 
     pod->plan_epoch = message->header.plan_epoch;
     pod->moved = (PodMoved){state->loads, state->loaded, state->fetches, state->fetched, state->stores, state->stored};
     pod->computed = state->units;
-    take_all_done(core, pod, state, actions);
+    take_all_done(core, pod, state, now_ms, actions);
     sched_on_flushed(core, pod, state->flushed);
 }
 
@@ -407,6 +429,7 @@ static void on_tick(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
         sched_job_over(core, 1, now_ms, "waited %u s for %u pod%s; came: %s", config->join_timeout_ms / 1000, wanted, wanted == 1 ? "" : "s", names);
     }
     sched_find_lost(core, now_ms, actions);
+    sched_find_alone(core, now_ms, actions);
     for (uint32_t i = 0; i < core->pod_count; i++)
         if (sched_pod_live(&core->pods[i]) && now_ms - core->pods[i].sent_ms >= config->heartbeat_ms)
             core->pods[i].changed = true;

@@ -13,6 +13,7 @@
 
 #include "runtime/net/wire.h"
 #include "runtime/pod/moved.h"
+#include "runtime/sched/audit.h"
 #include "runtime/sched/sched.h"
 
 typedef struct SchedConfig {
@@ -20,6 +21,7 @@ typedef struct SchedConfig {
     uint8_t job_id[16];
     uint32_t epoch;
     uint64_t units;
+    AuditChoice audit;       /* of a job of one step; none of these is stored already */
     const WireBatch *stored; /* units that are on the disk already and not to be done; borrowed, and read by sched_core_new alone */
     size_t stored_count;
     bool begun;              /* what is stored was computed */
@@ -79,6 +81,7 @@ typedef struct SchedAction {
     uint16_t type;        /* SEND: WireType */
     uint16_t reject_code; /* SEND of REJECT */
     int exit_code;
+    bool spoilt;     /* FINISH: what is stored may be wrong, and is not to be kept */
     WireBatch batch; /* STORED */
     uint32_t pod;    /* STORED: whose */
     uint64_t checksum;
@@ -113,6 +116,7 @@ typedef struct Recovery {
 } Recovery;
 
 const Recovery *sched_recovery(const SchedCore *core);
+uint64_t sched_audited(const SchedCore *core); /* units on which two pods agree */
 uint32_t sched_fenced(const SchedCore *core); /* pods that were given up: they may still write */
 
 /* For progress and the summary. */

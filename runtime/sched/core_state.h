@@ -1,4 +1,4 @@
-/* What the files of the scheduler's core share: core.c (phases, messages, time), join.c, deal.c, loss.c, disk.c, peers.c,
+/* What the files of the scheduler's core share: core.c (phases, messages, time), join.c, deal.c, audit.c, loss.c, disk.c, peers.c,
  * rounds.c. */
 #ifndef PHOBOS_CORE_STATE_H
 #define PHOBOS_CORE_STATE_H
@@ -42,9 +42,11 @@ typedef struct Pod {
     uint32_t flush, flushed; /* the number that it was asked with last, and up to which it has answered */
     uint64_t flush_ms;       /* when it was asked */
     bool asking;             /* now, in disk.c */
+    uint64_t first_audit, last_audit, audit_count; /* of units that it stored and another pod is to compute again */
 } Pod;
 
 #define NO_LANE UINT32_MAX
+#define NO_UNIT UINT64_MAX
 
 /* The units that the placement gives a pod, by their number there: those that nobody holds are among first .. end - 1. */
 typedef struct Lane {
@@ -60,6 +62,22 @@ typedef uint16_t UnitState;
 #define UNIT_ASKED 0x4000 /* its pod was asked to flush since it was stored */
 #define UNIT_STORED 0x8000
 #define UNIT_ON_DISK 0xffff
+
+/* What --audit has come to with a unit. */
+typedef enum AuditStage {
+    AUDIT_NONE,    /* it is computed once */
+    AUDIT_AWAITED, /* it is not stored */
+    AUDIT_LISTED,  /* among those of the pod that stored it */
+    AUDIT_GIVEN,   /* another pod computes it again */
+    AUDIT_AGREED,
+} AuditStage;
+
+typedef struct Audit {
+    uint64_t checksum;            /* as it is stored */
+    uint64_t next;                /* LISTED: or NO_UNIT */
+    uint16_t stored_by, given_to; /* pods */
+    uint8_t stage;
+} Audit;
 
 /* So many pods that held a unit when they were lost, the last of them nothing but that: then it is the unit's fault. */
 enum { POISON = 3 };
@@ -83,6 +101,10 @@ struct SchedCore {
     uint32_t lost_there;     /* and how often in a row */
     UnitState *units;
     uint8_t *suspicion; /* of each unit: lost pods that held it */
+    Audit *audits;      /* of each unit; NULL: none is wanted */
+    uint64_t audits_left, audits_listed;
+    uint64_t alone_ms; /* since when nobody is there for those that are listed; 0: somebody is */
+    bool spoilt;       /* two pods do not agree */
     uint64_t fetched; /* tensors whose tiles pods fetch from one another: a bit each */
     uint64_t units_done, on_disk; /* stored; for sure */
     uint32_t plan_epoch;          /* 1, and one more at each loss */
@@ -119,6 +141,18 @@ void sched_deal_join(SchedCore *core, Pod *pod); /* one that comes later takes o
 void sched_deal_anew(SchedCore *core);
 /* Gives pods batches as long as there is room and work. */
 void sched_deal(SchedCore *core, uint64_t now_ms);
+
+/* ---- audit.c ---- */
+
+void sched_audit_begin(SchedCore *core);
+bool sched_is_audited(const SchedCore *core, uint64_t unit); /* such a unit is a batch of its own */
+void sched_audit_stored(SchedCore *core, const Pod *pod, uint64_t unit, uint64_t checksum);
+bool sched_take_audit(SchedCore *core, Pod *pod, WireBatch *batch); /* false: there is none for this pod now */
+void sched_audit_back(SchedCore *core, const Pod *pod, const WireBatch *batch);
+void sched_audit_done(SchedCore *core, const Pod *pod, const WireBatch *batch, uint64_t checksum, uint64_t now_ms);
+void sched_audit_freed(SchedCore *core, uint64_t unit); /* it is not stored any more */
+void sched_audit_lose(SchedCore *core, Pod *pod);       /* after its units were freed: what it was given goes to others */
+void sched_find_alone(SchedCore *core, uint64_t now_ms, SchedActions *actions);
 
 /* ---- rounds.c: jobs of several steps ---- */
 

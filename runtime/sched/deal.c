@@ -20,21 +20,27 @@ static WireBatch part_of(const UnitRange *run, int64_t place, int64_t count) {
     return (WireBatch){.first = (uint64_t)(run->first + place * run->step), .count = (uint64_t)count, .step = (uint64_t)run->step};
 }
 
+static int suspicion_of(const SchedCore *core, const UnitRange *run, int64_t place) {
+    return core->suspicion[run->first + place * run->step];
+}
+
 /* Units that lost pods held are done apart, by pods that hold nothing else: by then it shows whether one of them is to blame, and which. */
 static int64_t most_suspects(int suspicion, int64_t most) {
     int64_t suspects = suspicion == 0 ? most : suspicion == 1 ? 64 : 1;
     return suspects < most ? suspects : most;
 }
 
-static int suspicion_of(const SchedCore *core, const UnitRange *run, int64_t place) {
-    return core->suspicion[run->first + place * run->step];
+/* A unit that is computed twice goes alone: what is compared is the checksum of a batch. */
+static bool goes_along(const SchedCore *core, const UnitRange *run, int64_t place, int suspicion) {
+    return is_free(core, run, place) && suspicion_of(core, run, place) == suspicion &&
+           !sched_is_audited(core, (uint64_t)(run->first + place * run->step));
 }
 
 /* Of a lane where some are left: the first of them, as many up to `most` as one batch can say. False: they are suspects, and the pod is not idle. */
 static bool take_front(SchedCore *core, Lane *lane, int64_t most, bool idle, WireBatch *batch) {
     for (;;) {
         UnitRange run = lane_run(core, lane, lane->first, lane->end - lane->first);
-        int64_t place = 0, count = 0;
+        int64_t place = 0, count = 1;
         while (place < run.count && !is_free(core, &run, place))
             place++;
         lane->first += (uint64_t)place;
@@ -44,8 +50,8 @@ static bool take_front(SchedCore *core, Lane *lane, int64_t most, bool idle, Wir
         if (suspicion > 0 && !idle)
             return false;
         most = most_suspects(suspicion, most);
-        while (
-            place + count < run.count && count < most && is_free(core, &run, place + count) && suspicion_of(core, &run, place + count) == suspicion)
+        bool alone = !goes_along(core, &run, place, suspicion);
+        while (!alone && count < most && place + count < run.count && goes_along(core, &run, place + count, suspicion))
             count++;
         lane->first += (uint64_t)count;
         *batch = part_of(&run, place, count);
@@ -60,7 +66,7 @@ static bool take_back(SchedCore *core, Lane *lane, int64_t most, bool idle, Wire
         UnitRange run;
         while (run = lane_run(core, lane, first, lane->end - first), first + (uint64_t)run.count < lane->end)
             first += (uint64_t)run.count;
-        int64_t end = run.count, count = 0;
+        int64_t end = run.count, count = 1;
         while (end > 0 && !is_free(core, &run, end - 1))
             end--;
         lane->end -= (uint64_t)(run.count - end);
@@ -70,7 +76,8 @@ static bool take_back(SchedCore *core, Lane *lane, int64_t most, bool idle, Wire
         if (suspicion > 0 && !idle)
             return false;
         most = most_suspects(suspicion, most);
-        while (count < end && count < most && is_free(core, &run, end - count - 1) && suspicion_of(core, &run, end - count - 1) == suspicion)
+        bool alone = !goes_along(core, &run, end - 1, suspicion);
+        while (!alone && count < most && count < end && goes_along(core, &run, end - count - 1, suspicion))
             count++;
         lane->end -= (uint64_t)count;
         *batch = part_of(&run, end - count, count);
@@ -90,6 +97,7 @@ static bool take_batch(SchedCore *core, const Pod *pod, WireBatch *batch) {
     if (!(own ? take_front : take_back)(core, lane, (int64_t)batch_size(core, lane), pod->batch_count == 0, batch))
         return false;
     batch->round = core->round;
+    batch->audit = 0;
     lane->left -= batch->count;
     core->left -= batch->count;
     for (uint64_t i = 0, unit = batch->first; i < batch->count; i++, unit += batch->step)
@@ -108,11 +116,12 @@ static bool has_room(const SchedCore *core, const Pod *pod) {
 
 void sched_deal(SchedCore *core, uint64_t now_ms) {
     bool given = true;
-    while (given && core->left > 0) { /* a batch a pod and round, so that the last ones are shared out evenly */
+    while (given && core->left + core->audits_listed > 0) { /* a batch a pod and round, so that the last ones are shared out evenly */
         given = false;
         for (uint32_t i = 0; i < core->pod_count; i++) {
             Pod *pod = &core->pods[i];
-            if (!has_room(core, pod) || !take_batch(core, pod, &pod->batches[pod->batch_count]))
+            WireBatch *batch = &pod->batches[pod->batch_count];
+            if (!has_room(core, pod) || (!sched_take_audit(core, pod, batch) && !take_batch(core, pod, batch)))
                 continue;
             if (pod->batch_count++ == 0)
                 pod->progress_ms = now_ms;

@@ -59,7 +59,9 @@ static uint64_t free_units(SchedCore *core, Pod *pod) {
             continue;
         again += (state & UNIT_STORED) != 0;
         core->units[unit] = UNIT_FREE;
+        sched_audit_freed(core, unit);
     }
+    sched_audit_lose(core, pod);
     core->units_done -= again;
     pod->units -= again;
     pod->batch_count = 0;

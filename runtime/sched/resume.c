@@ -22,8 +22,7 @@ static void hash_text(XXH3_state_t *state, const char *text) {
     XXH3_64bits_update(state, text, strlen(text) + 1);
 }
 
-/* Of all that the job says, but for @cluster values and what is in its files. */
-static uint64_t job_hash(const Job *job) {
+uint64_t job_hash(const Job *job) {
     const PhbKernel *kernel = job->kernel;
     XXH3_state_t state;
     XXH3_INITSTATE(&state);
@@ -225,20 +224,55 @@ static bool open_old(const Job *job, const JournalPlan *plan, TensorFile *old) {
     return fine;
 }
 
-static bool copy_stored(Resume *resume, const Job *job, const Problem *problem, const TensorFile *old, Error *error) {
+/* Of a batch the units from number `from` on that `audit` picks, or does not. */
+static JournalStored cut_batch(const JournalStored *stored, const AuditChoice *audit, uint64_t from, bool *picked) {
+    JournalStored part = *stored;
+    part.first = stored->first + from * stored->step;
+    *picked = audit_picks(audit, part.first);
+    part.count = 1;
+    while (from + part.count < stored->count && audit_picks(audit, part.first + part.count * part.step) == *picked)
+        part.count++;
+    return part;
+}
+
+static void keep_batch(Resume *resume, size_t *capacity, const JournalStored *stored) {
+    if (resume->stored_count == *capacity) {
+        JournalStored *more = new_zeroed(*capacity = 2 * *capacity + 16, sizeof *more);
+        if (resume->stored_count > 0)
+            memcpy(more, resume->stored, resume->stored_count * sizeof *more);
+        free(resume->stored);
+        resume->stored = more;
+    }
+    resume->stored[resume->stored_count++] = *stored;
+    resume->units += (int64_t)stored->count;
+}
+
+static bool copy_stored(Resume *resume, const Job *job, const Problem *problem, const AuditChoice *audit, const TensorFile *old, Error *error) {
     const JournalState *state = resume->state;
-    resume->stored = new_zeroed(state->stored_count, sizeof *resume->stored);
+    size_t capacity = 0;
     for (size_t i = 0; i < state->stored_count; i++) {
         const JournalStored *stored = &state->stored[i];
-        UnitRange range = {.first = (int64_t)stored->first, .count = (int64_t)stored->count, .step = (int64_t)stored->step};
-        uint64_t checksum;
-        BatchResult result = batch_checksum(problem, range, old, job->tensors, &checksum, error);
+        size_t count = resume->stored_count;
+        int64_t units = resume->units;
+        uint64_t checksum = 0;
+        BatchResult result = BATCH_FINE;
+        for (uint64_t from = 0; result == BATCH_FINE && from < stored->count;) {
+            bool picked;
+            JournalStored part = cut_batch(stored, audit, from, &picked);
+            UnitRange range = {.first = (int64_t)part.first, .count = (int64_t)part.count, .step = (int64_t)part.step};
+            result = batch_checksum(problem, range, old, job->tensors, &part.checksum, error);
+            checksum += part.checksum;
+            from += part.count;
+            if (!picked)
+                keep_batch(resume, &capacity, &part);
+        }
         if (result == BATCH_UNWRITABLE)
             return false;
-        if (result == BATCH_UNREADABLE || checksum != stored->checksum)
-            continue; /* not all of it came to the disk, or somebody wrote there: it is done again */
-        resume->stored[resume->stored_count++] = *stored;
-        resume->units += range.count;
+        if (result == BATCH_UNREADABLE ||
+            checksum != stored->checksum) { /* not all of it came to the disk, or somebody wrote there: it is done again */
+            resume->stored_count = count;
+            resume->units = units;
+        }
     }
     return true;
 }
@@ -253,14 +287,15 @@ static bool same_leaves(const JournalState *state, const Job *job, const int var
     return true;
 }
 
-static bool take_old(Resume *resume, const Job *job, const Problem *problem, const int variants[CLASS_COUNT], Error *error) {
+static bool take_old(
+    Resume *resume, const Job *job, const Problem *problem, const int variants[CLASS_COUNT], const AuditChoice *audit, Error *error) {
     const JournalState *state = resume->state;
     if (state->plan.units != (uint64_t)problem->units)
         return error_set(error, "the job was begun with %" PRIu64 " tiles and now has %" PRId64, state->plan.units, problem->units);
     if (!same_leaves(state, job, variants, error))
         return false;
     TensorFile *old = new_zeroed((size_t)job->kernel->tensor_count, sizeof *old);
-    bool there = open_old(job, &state->plan, old), fine = !there || copy_stored(resume, job, problem, old, error);
+    bool there = open_old(job, &state->plan, old), fine = !there || copy_stored(resume, job, problem, audit, old, error);
     for (int t = 0; t < job->kernel->tensor_count; t++)
         if (old[t].old_fd >= 0)
             close(old[t].old_fd);
@@ -278,8 +313,8 @@ static void remove_old(const Resume *resume, const Job *job) {
             unlink(resume->state->plan.tensors[t].staging);
 }
 
-bool resume_take(Resume *resume, Job *job, const Problem *problem, const int variants[CLASS_COUNT], Error *error) {
-    if (resume->state != NULL && !take_old(resume, job, problem, variants, error))
+bool resume_take(Resume *resume, Job *job, const Problem *problem, const int variants[CLASS_COUNT], const AuditChoice *audit, Error *error) {
+    if (resume->state != NULL && !take_old(resume, job, problem, variants, audit, error))
         return false;
     job->journal = resume_begin(job, problem->units, variants, resume, error);
     if (job->journal == NULL)

@@ -202,6 +202,7 @@ int machine_processors(void);
 typedef struct UnitRange {
     int64_t first, count, step;
     uint64_t tag;
+    bool dry; /* what they compute is not written, and its checksum alone wanted */
 } UnitRange;
 
 typedef struct Box {

@@ -53,6 +53,7 @@ typedef struct Server {
     TraceLog *logs; /* of each pod, where a trace is wanted */
     Resume resume;
     WireBatch *stored;   /* what is kept of the earlier run */
+    AuditChoice audit;
     bool journal_failed; /* and said to be */
     bool over;
     int exit_code;
@@ -155,6 +156,8 @@ static bool perform(Server *server, const SchedAction *action, Error *error) {
         server->exit_code = action->exit_code;
         if (action->exit_code)
             fprintf(stderr, "error: %s\n", action->text);
+        for (int t = 0; t < server->job->kernel->tensor_count && action->spoilt; t++)
+            server->job->tensors[t].keep_staging = false;
         break;
     }
     return false;
@@ -294,7 +297,7 @@ static void loop(Server *server) {
 /* Of a job of steps its publication alone is journaled: what lived in its pods is lost with them. */
 static bool take_earlier(Server *server, Error *error) {
     if (server->job->sequence == NULL)
-        return resume_take(&server->resume, server->job, server->course->steps[0].problem, server->variants, error);
+        return resume_take(&server->resume, server->job, server->course->steps[0].problem, server->variants, &server->audit, error);
     resume_drop(&server->resume, server->job);
     server->job->journal = resume_begin(server->job, server->course->units, server->variants, &server->resume, error);
     return server->job->journal != NULL;
@@ -436,6 +439,7 @@ static bool open_core(Server *server, Error *error) {
     SchedConfig config = {
         .epoch = server->resume.generation,
         .units = most_units(server),
+        .audit = server->audit,
         .stored = server->stored,
         .stored_count = server->resume.stored_count,
         .begun = server->resume.stored_count > 0,
@@ -530,6 +534,8 @@ static void summarise(const Server *server) {
     for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++)
         printf("%s pod %s computed %" PRIu64, pod == 0 ? ";" : ",", sched_pod_node(server->core, pod), sched_pod_units(server->core, pod));
     putchar('\n');
+    if (server->audit.wanted)
+        printf("audit: %" PRIu64 " tiles were computed again by another pod: the same bits\n", sched_audited(server->core));
     summarise_recovery(server);
     for (uint32_t pod = 0; pod < sched_pod_count(server->core); pod++) {
         const PodMoved *moved = sched_pod_moved(server->core, pod);
@@ -573,7 +579,10 @@ static bool prepare(Server *server, Error *error) {
         return false;
     if (server->resume.published)
         return true;
-    if (!tune(server, error) || !bind_classes(server, error) || !open_trace(server, error) || !open_socket(server, error) || !stage(server, error))
+    if (!tune(server, error) || !bind_classes(server, error))
+        return false;
+    server->audit = audit_choose(&server->options->audit, job_hash(server->job), server->course->steps[0].problem->units);
+    if (!open_trace(server, error) || !open_socket(server, error) || !stage(server, error))
         return false;
     if (server->resume.said[0] != '\0')
         say(server, LOG_WARNING, "%s", server->resume.said);
@@ -590,7 +599,10 @@ int sched_serve(Job *job, const ServeOptions *options) {
     zmq_msg_init(&server->frame);
     Error error;
     int exit_code = EXIT_FAILED;
-    if (!prepare(server, &error)) {
+    if (!audit_can(job, &options->audit, &error)) {
+        fprintf(stderr, "error: %s\n", error.text);
+        exit_code = EXIT_USAGE;
+    } else if (!prepare(server, &error)) {
         fprintf(stderr, "error: %s\n", error.text);
     } else if (server->resume.published) {
         printf("%s: the outputs of an earlier run are in place\n", job->kernel->name);

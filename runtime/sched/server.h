@@ -13,6 +13,7 @@ typedef struct ServeOptions {
     const Keys *keys; /* borrowed; NULL: whoever connects is let in */
     PlanOptions plan; /* memory: of each pod, 0 as much as it has */
     bool mixed; /* pods of several device classes may work on the job */
+    AuditOptions audit;
     ProgressMode progress;
     LogLevel log;
     bool keep_staging;

@@ -7,7 +7,8 @@
  *
  * Faults come until the schedule heals; then the job has to end. Checked: what is published is right, on the disk, and published once; nobody writes
  * that was given up, nor to what is published; the exit code says whether outputs were published; where nothing was harmed the job is done and each
- * unit ran once; the job is given up only when no pod was left, or three were lost with one unit; nobody hangs; a loss is noticed in time. */
+ * unit ran once; the job is given up only when no pod was left, or three were lost with one unit, or two pods computed different bits; what is
+ * audited is right where any pod of another node is; nobody hangs; a loss is noticed in time. */
 #include "tests/sim/control_world.h"
 
 #include <signal.h>
@@ -57,6 +58,21 @@ static void draw_job(Sim *sim) {
         sim->config.fetched = choose_fetched;
         sim->config.context = sim;
     }
+}
+
+/* All units or a part of them; where it is all, one of the pods may compute wrongly. */
+static void draw_audit(Sim *sim) {
+    Random *random = &sim->random;
+    AuditOptions options = {.percent = draw_chance(random, 60) ? 100 : 1 + (double)draw_below(random, 99), .seed = 1};
+    sim->wrong_pod = SCHEDULER;
+    sim->wrong_every = 1;
+    if (!draw_chance(random, 25))
+        return;
+    sim->config.audit = audit_choose(&options, sim->seed, (int64_t)sim->config.units);
+    if (options.percent < 100 || draw_chance(random, 50))
+        return;
+    sim->wrong_pod = (int)draw_below(random, (uint64_t)sim->pod_count);
+    sim->wrong_every = 1 + draw_below(random, 20);
 }
 
 static void draw_network(Sim *sim) {
@@ -138,6 +154,10 @@ static void judge_failure(Sim *sim) {
         return;
     if (sscanf(sim->text, "super-tile %llu has brought down", &unit) == 1 && sim->units[unit].lost_with >= 3)
         return;
+    if (sscanf(sim->text, "audit: super-tile %llu", &unit) == 1 && sim->some_wrong)
+        return;
+    if (starts(sim, "audit: ") && strstr(sim->text, "none came") != NULL && (sim->harmed || sim->some_leave || sim->pod_count == 1))
+        return;
     if (starts(sim, "all pods have left") && (sim->harmed || sim->some_leave))
         return;
     if ((starts(sim, "waited") || starts(sim, "pod node")) && (sim->harmed || sim->some_leave))
@@ -161,6 +181,7 @@ static const char *run_seed(uint64_t seed, bool verbose) {
     sim->now_ms = 1000;
     sim->pod_count = 1 + (int)draw_below(&sim->random, MAX_PODS);
     draw_job(sim);
+    draw_audit(sim);
     draw_network(sim);
     draw_faults(sim);
     sim->actions.capacity = sched_actions_capacity(&sim->config);

@@ -121,12 +121,20 @@ static void deliver(Sim *sim, int from, int to) {
 
 /* ---- the scheduler's shell ---- */
 
+static bool is_wrong(const Sim *sim, int pod, uint64_t unit) {
+    return pod == sim->wrong_pod && unit % sim->wrong_every == 0;
+}
+
 /* Of what a batch stores, as the shell of a pod would add it up. */
-static uint64_t checksum_of(const WireBatch *batch, uint64_t count) {
+static uint64_t checksum_of(const Sim *sim, int pod, const WireBatch *batch, uint64_t count) {
     uint64_t sum = 0;
-    for (uint64_t i = 0; i < count; i++)
-        sum += (batch->first + i * batch->step + 1) * 1000003;
+    for (uint64_t i = 0, unit = batch->first; i < count; i++, unit += batch->step)
+        sum += (unit + 1) * 1000003 + is_wrong(sim, pod, unit);
     return sum;
+}
+
+static int pod_of_node(const char *node) {
+    return atoi(node + strlen("node"));
 }
 
 static uint64_t life_of(uint64_t connection) {
@@ -174,6 +182,13 @@ static void publish(Sim *sim) {
             say(sim, "unit %llu is not", (unsigned long long)unit);
             violated(sim, "published before every unit was right and on the disk");
         }
+    for (uint64_t unit = 0; unit < sim->config.units; unit++)
+        if (audit_picks(&sim->config.audit, unit)) {
+            if (sim->units[unit].wrong)
+                violated(sim, "an audited unit is published wrong");
+            if (__builtin_popcount(sim->units[unit].computed) < 2)
+                violated(sim, "published before another pod had computed what is audited");
+        }
     later(sim, draw_below(&sim->random, 200), PUBLISH_ENDS, SCHEDULER);
 }
 
@@ -204,7 +219,7 @@ static void sched_event(Sim *sim, const SchedEvent *event) {
             forget(sim, action);
             break;
         case SCHED_ACTION_STORED:
-            if (action->checksum != checksum_of(&action->batch, action->batch.count))
+            if (action->checksum != checksum_of(sim, pod_of_node(sched_pod_node(sim->core, action->pod)), &action->batch, action->batch.count))
                 violated(sim, "a batch with another one's checksum");
             if (sim->journal_count == MAX_BATCHES)
                 violated(sim, "a journal without bounds");
@@ -232,17 +247,20 @@ void sched_start(Sim *sim) {
     later(sim, 0, TICK, SCHEDULER);
 }
 
-/* Of the batches that were stored those are kept whose tiles can be read back: what was in a host's cache alone others do not see. */
+/* Of the batches that were stored those are kept whose tiles can be read back: what was in a host's cache alone others do not see. What is audited,
+ * each a batch of its own, is done again. */
 static void sched_resume(Sim *sim) {
     size_t kept = 0;
     for (size_t b = 0; b < sim->journal_count; b++) {
         const WireBatch *batch = &sim->journal[b];
-        bool right = true;
+        bool right = !audit_picks(&sim->config.audit, batch->first);
         for (uint64_t i = 0; i < batch->count; i++)
             right &= sim->units[batch->first + i * batch->step].on_disk;
         if (right)
             sim->journal[kept++] = *batch;
     }
+    for (uint64_t unit = 0; unit < sim->config.units; unit++)
+        sim->units[unit].computed = 0;
     sim->journal_count = kept;
     sim->config.stored = sim->journal;
     sim->config.stored_count = kept;
@@ -280,7 +298,8 @@ static void end_batch(Sim *sim, int index, int place) {
     memmove(&pod->work[place], &pod->work[place + 1], (size_t)(--pod->work_count - place) * sizeof work);
     pod->at_work -= pod->at_work > place;
     pod_event(sim, index,
-        &(AgentEvent){.kind = AGENT_EVENT_BATCH_DONE, .batch = work.number, .units = work.next, .checksum = checksum_of(&work.batch, work.next)});
+        &(AgentEvent){
+            .kind = AGENT_EVENT_BATCH_DONE, .batch = work.number, .units = work.next, .checksum = checksum_of(sim, index, &work.batch, work.next)});
 }
 
 /* Batches end with what has begun. */
@@ -308,6 +327,11 @@ static void pod_store(Sim *sim, int index) {
         pod->doing = DOING_WAIT;
         return;
     }
+    if (pod->work[pod->at_work].batch.audit) {
+        pod->doing = DOING_STORE;
+        later(sim, 1, STORE_ENDS, index);
+        return;
+    }
     if (!pod->known && sim->core && !sim->resumed)
         violated(sim, "a pod that was given up writes");
     if (sim->published && sim->in_place)
@@ -326,9 +350,14 @@ static void pod_stored(Sim *sim, int index) {
         return;
     }
     SimUnit *tiles = &sim->units[unit];
-    if (tiles->runs++ > 0 && !sim->harmed && !sim->resumed)
-        violated(sim, "a unit ran twice");
-    tiles->cached[index] = ++sim->order;
+    tiles->computed |= 1u << index;
+    sim->some_wrong |= is_wrong(sim, index, unit);
+    if (!work->batch.audit) {
+        if (tiles->runs++ > 0 && !sim->harmed && !sim->resumed)
+            violated(sim, "a unit ran twice");
+        tiles->cached[index] = ++sim->order;
+        tiles->wrong = is_wrong(sim, index, unit);
+    }
     pod->units++;
     pod_event(sim, index, &(AgentEvent){.kind = AGENT_EVENT_PROGRESS, .units = pod->units, .free_memory = 1});
     if (++work->next == work->batch.count || pod->draining)

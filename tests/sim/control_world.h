@@ -83,6 +83,8 @@ typedef struct SimPod {
 typedef struct SimUnit {
     uint64_t cached[MAX_PODS]; /* Sim.order when it was written there; 0: it is not */
     bool on_disk;
+    bool wrong;          /* who wrote it last computed it wrongly */
+    uint32_t computed;   /* by these nodes, stored or not; a bit each */
     int runs, lost_with; /* so many lost pods held it */
 } SimUnit;
 
@@ -107,6 +109,9 @@ typedef struct Sim {
     int drop_run;            /* frames lost in a row on a link, at most */
     uint64_t heal_ms;        /* from then on the network is well */
     bool harmed, some_leave; /* pods may be lost, so that units run twice */
+    int wrong_pod;           /* computes every so many units wrongly; SCHEDULER: none does */
+    uint64_t wrong_every;
+    bool some_wrong;         /* it has */
     uint32_t fenced;         /* by the core that lives */
     SimUnit units[MAX_UNITS];
     bool published, in_place; /* in_place: pods that still write would write to what is published */
