@@ -122,6 +122,7 @@ bool diag_wants_remark(const Diag *diag, RemarkKind kind);
 void diag_set_werror(Diag *diag, bool on);
 void diag_set_quiet(Diag *diag, bool on); /* -w */
 int diag_error_count(const Diag *diag);
+int diag_message_count(const Diag *diag); /* of all kinds that were shown, without notes */
 void diag_finish(Diag *diag); /* closes the JSON array, flushes */
 
 /* One line without a final full stop, lower case, names in single quotes, expected and found in source spelling. A note belongs to the message before it. */

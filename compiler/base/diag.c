@@ -52,7 +52,7 @@ struct Diag {
     bool enabled[WARNING_COUNT], wanted[REMARK_COUNT];
     VEC(Said) said;
     bool werror, quiet;
-    int errors;
+    int errors, messages;
     bool hidden;         /* the last message was not shown, so its notes are not either */
     LineStart line;      /* JSON and text: see snippet.h */
     bool any, open;      /* JSON: an object was written; one still waits for its notes and end */
@@ -90,6 +90,10 @@ void diag_set_quiet(Diag *diag, bool on) {
 
 int diag_error_count(const Diag *diag) {
     return diag->errors;
+}
+
+int diag_message_count(const Diag *diag) {
+    return diag->messages;
 }
 
 /* ---- JSON ---- */
@@ -168,6 +172,7 @@ static void text_message(Buffer *out, Diag *diag, Severity severity, const char 
 
 static void diag_write(Diag *diag, Severity severity, const char *group, Span span, const char *message) {
     Buffer out = {0};
+    diag->messages += severity != SEVERITY_NOTE;
     if (diag->format == DIAG_JSON)
         json_message(&out, diag, severity, group, span, message);
     else

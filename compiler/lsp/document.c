@@ -1,76 +1,58 @@
-/* A source in an editor: its analysis, and positions in the protocol's way of counting. */
+/* A source in an editor: its text, and positions in the protocol's way of counting. */
 #include "compiler/lsp/lsp.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- analysis ---- */
+/* ---- text ---- */
 
-/* The first part of a URI's path, as messages show it; the whole URI where it names no file. */
-static const char *shown_path(Arena *arena, const char *uri) {
-    const char *slash = strrchr(uri, '/');
-    return arena_printf(arena, "%s", slash ? slash + 1 : uri);
-}
-
-static void analyse(Document *document) {
-    Arena *arena = document->arena = arena_new();
-    document->source = (Source){shown_path(arena, document->uri), document->text, document->length};
-    char *said = NULL;
-    size_t size;
-    FILE *stream = open_memstream(&said, &size);
-    if (!stream)
+static void *allocated(void *memory) {
+    if (!memory)
         abort();
-    Diag *diag = diag_new(arena, &document->source, stream, DIAG_JSON, false);
-    document->context = (Context){arena, interner_new(arena), dim_pool_new(arena), type_pool_new(arena), diag, &document->source};
-    document->ast = parse_source(&document->context);
-    document->cluster = NULL;
-    static const SemaOptions options;
-    /* What the parser left out would be missed. */
-    document->program = diag_error_count(diag) ? NULL : sema_check(&document->context, document->ast, &options);
-    if (!diag_error_count(diag)) {
-        IrModule *module = lower_program(&document->context, document->program, document->source.path);
-        if (!diag_error_count(diag))
-            document->cluster = cluster_split(&document->context, module);
-        if (diag_error_count(diag))
-            document->cluster = NULL;
-    }
-    diag_finish(diag);
-    fclose(stream);
-    document->messages = json_loadb(said, size, 0, NULL);
-    free(said);
+    return memory;
 }
 
-static void forget_analysis(Document *document) {
-    json_decref(document->messages);
-    arena_free(document->arena);
+static void index_lines(Document *document) {
+    size_t capacity = document->line_count;
+    document->line_count = 0;
+    for (const char *line = document->text, *end; line; line = end ? end + 1 : NULL) {
+        if (document->line_count == capacity) {
+            capacity = capacity ? 2 * capacity : 256;
+            document->lines = allocated(realloc(document->lines, capacity * sizeof *document->lines));
+        }
+        document->lines[document->line_count++] = (size_t)(line - document->text);
+        end = strchr(line, '\n');
+    }
+}
+
+/* Puts `text` in the place of bytes `from` to `to`. */
+static void replace_text(Document *document, size_t from, size_t to, const char *text) {
+    size_t length = strlen(text), after = document->length - to;
+    char *whole = allocated(malloc(from + length + after + 1));
+    memcpy(whole, document->text, from);
+    memcpy(whole + from, text, length);
+    memcpy(whole + from + length, document->text + to, after + 1);
+    free(document->text);
+    document->text = whole;
+    document->length = from + length + after;
+    index_lines(document);
 }
 
 Document *document_new(const char *uri, const char *text, bool utf16) {
-    Document *document = calloc(1, sizeof *document);
-    if (!document)
-        abort();
-    document->uri = strdup(uri);
-    document->text = strdup(text);
-    if (!document->uri || !document->text)
-        abort();
+    Document *document = allocated(calloc(1, sizeof *document));
+    document->uri = allocated(strdup(uri));
+    document->text = allocated(strdup(text));
     document->length = strlen(text);
     document->utf16 = utf16;
-    analyse(document);
+    index_lines(document);
+    document_analyse(document);
     return document;
 }
 
-void document_set_text(Document *document, const char *text) {
-    forget_analysis(document);
-    free(document->text);
-    document->text = strdup(text);
-    if (!document->text)
-        abort();
-    document->length = strlen(text);
-    analyse(document);
-}
-
 void document_free(Document *document) {
-    forget_analysis(document);
+    document_forget(document);
+    free(document->passed);
+    free(document->lines);
     free(document->text);
     free(document->uri);
     free(document);
@@ -80,13 +62,10 @@ void document_free(Document *document) {
 
 /* Line `number`, from 0; the last one where there are fewer. */
 static const char *find_line(const Document *document, size_t number, size_t *length, size_t *found) {
-    const char *line = document->text;
-    size_t at = 0;
-    for (const char *next; at < number && (next = strchr(line, '\n')); at++)
-        line = next + 1;
-    *length = strcspn(line, "\n");
-    *found = at;
-    return line;
+    *found = number < document->line_count ? number : document->line_count - 1;
+    size_t start = document->lines[*found], end = *found + 1 < document->line_count ? document->lines[*found + 1] - 1 : document->length;
+    *length = end - start;
+    return document->text + start;
 }
 
 /* How many units of the protocol the first `bytes` of a line are. */
@@ -144,6 +123,34 @@ const char *document_before(const Document *document, Span place, size_t *length
     const char *line = find_line(document, place.line - 1, &line_length, &number);
     *length = place.column - 1 < line_length ? place.column - 1 : line_length;
     return line;
+}
+
+/* ---- changes ---- */
+
+/* Bytes before a position; all of the text where it has fewer lines. */
+static size_t offset_of(const Document *document, const json_t *position) {
+    size_t number = natural(position, "line"), length, found;
+    const char *line = find_line(document, number, &length, &found);
+    return found < number ? document->length : (size_t)(line - document->text) + bytes_of(document, line, length, natural(position, "character"));
+}
+
+bool document_change(Document *document, const json_t *changes) {
+    bool changed = false;
+    size_t index;
+    json_t *change;
+    json_array_foreach(changes, index, change) {
+        const char *text = json_string_value(json_object_get(change, "text"));
+        const json_t *range = json_object_get(change, "range");
+        if (!text)
+            continue;
+        size_t from = range ? offset_of(document, json_object_get(range, "start")) : 0;
+        size_t to = range ? offset_of(document, json_object_get(range, "end")) : document->length;
+        replace_text(document, from, to < from ? from : to, text);
+        changed = true;
+    }
+    if (changed)
+        document_analyse(document);
+    return changed;
 }
 
 /* ---- messages of the compiler ---- */

@@ -5,7 +5,7 @@
 typedef struct Finder {
     const Document *document;
     Span place;
-    const CheckedKernel *kernel;
+    CheckedKernel *kernel;
     Found found;
 } Finder;
 

@@ -34,13 +34,6 @@ static void print_values(Buffer *out, const int64_t *values, int count) {
         buffer_printf(out, "%s%" PRId64, i ? ", " : "", values[i]);
 }
 
-static const ClusterKernel *cluster_kernel(const Document *document, const CheckedKernel *kernel) {
-    for (int k = 0; document->cluster && kernel && k < document->cluster->kernels.count; k++)
-        if (document->cluster->kernels.items[k]->kernel->signature.name == kernel->signature.name)
-            return document->cluster->kernels.items[k];
-    return NULL;
-}
-
 /* ---- symbols ---- */
 
 static void print_symbol(Buffer *out, const Symbol *symbol) {
@@ -56,7 +49,7 @@ static void print_symbol(Buffer *out, const Symbol *symbol) {
         buffer_puts(out, "\nAssigned more than once.\n");
 }
 
-static void print_param(const Document *document, const Found *found, Buffer *out) {
+static void print_param(Document *document, const Found *found, Buffer *out) {
     const Signature *signature = &found->kernel->signature;
     int index = signature_param(signature, found->name);
     const Param *param = &signature->params.items[index];
@@ -65,7 +58,7 @@ static void print_param(const Document *document, const Found *found, Buffer *ou
         buffer_printf(out, "Uniformity: %s.\n", variance_text(CLUSTER_UNIFORM));
         return;
     }
-    const ClusterKernel *kernel = cluster_kernel(document, found->kernel);
+    const ClusterKernel *kernel = document_split(document, found->kernel);
     for (int t = 0; kernel && t < kernel->tensors.count; t++) {
         if (kernel->tensors.items[t].param != index)
             continue;
@@ -202,7 +195,7 @@ static void print_value(const Found *found, Buffer *out) {
         print_position(found->kernel, expr, out);
 }
 
-static void print_decl(const Document *document, const Found *found, Buffer *out) {
+static void print_decl(Document *document, const Found *found, Buffer *out) {
     const Decl *decl = found->decl;
     begin_code(out);
     buffer_printf(out, "%s %s(", decl->is_kernel ? "kernel" : "fn", decl->name);
@@ -219,7 +212,7 @@ static void print_decl(const Document *document, const Found *found, Buffer *out
         type_expr_print(out, decl->result);
     }
     end_code(out);
-    const ClusterKernel *kernel = decl->is_kernel ? cluster_kernel(document, found->kernel) : NULL;
+    const ClusterKernel *kernel = decl->is_kernel && found->kernel ? document_split(document, found->kernel) : NULL;
     if (!kernel)
         return;
     buffer_puts(out, "Both readings:\n");
@@ -228,7 +221,7 @@ static void print_decl(const Document *document, const Found *found, Buffer *out
     end_code(out);
 }
 
-bool hover_print(const Document *document, const Found *found, Buffer *out) {
+bool hover_print(Document *document, const Found *found, Buffer *out) {
     switch (found->kind) {
     case FOUND_NOTHING:
         return false;

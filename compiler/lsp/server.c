@@ -60,15 +60,10 @@ static json_t *did_open(Server *server, const json_t *params) {
     return NULL;
 }
 
-/* Whole texts: the last one counts. */
 static json_t *did_change(Server *server, const json_t *params) {
     Document *document = document_of(server, params);
-    const json_t *changes = json_object_get(params, "contentChanges");
-    const char *text = json_string_value(json_object_get(json_array_get(changes, json_array_size(changes) - 1), "text"));
-    if (document && text) {
-        document_set_text(document, text);
+    if (document && document_change(document, json_object_get(params, "contentChanges")))
         publish(server, document->uri, document_diagnostics(document));
-    }
     return NULL;
 }
 
@@ -84,7 +79,7 @@ static json_t *did_close(Server *server, const json_t *params) {
 /* ---- requests ---- */
 
 static json_t *hover(Server *server, const json_t *params) {
-    const Document *document = document_of(server, params);
+    Document *document = document_of(server, params);
     if (!document)
         return json_null();
     Found found = find_at(document, document_place(document, json_object_get(params, "position")));
@@ -150,7 +145,7 @@ static json_t *initialize(Server *server, const json_t *params) {
         false;
     server->initialized = true;
     json_t *capabilities = json_pack("{s:s, s:{s:b, s:i}, s:b, s:b, s:b, s:b, s:{s:[s, s]}}", "positionEncoding", server->utf16 ? "utf-16" : "utf-8",
-        "textDocumentSync", "openClose", 1, "change", 1, "hoverProvider", 1, "definitionProvider", 1, "documentFormattingProvider", 1,
+        "textDocumentSync", "openClose", 1, "change", 2, "hoverProvider", 1, "definitionProvider", 1, "documentFormattingProvider", 1,
         "documentSymbolProvider", 1, "completionProvider", "triggerCharacters", ".", "@");
     return json_pack("{s:o, s:{s:s}}", "capabilities", capabilities, "serverInfo", "name", "phobosc");
 }

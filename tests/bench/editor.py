@@ -53,7 +53,10 @@ def median(ask):
 
 
 def change(i):
-    send({"method": "textDocument/didChange", "params": {"textDocument": {"uri": "u"}, "contentChanges": [{"text": text + "// %d\n" % i}]}})
+    """A digit typed into a kernel, as editors say it."""
+    place = {"line": 19 * 250 + 15, "character": 24}
+    edit = {"range": {"start": place, "end": place}, "text": "1"}
+    send({"method": "textDocument/didChange", "params": {"textDocument": {"uri": "u"}, "contentChanges": [edit]}})
     found = receive()["params"]["diagnostics"]
     assert found == [], found[0]
 

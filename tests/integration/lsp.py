@@ -1,9 +1,9 @@
 # A client of our own, for what editors do not do: every method by its answer, positions in both encodings, and messages that are none.
 #   lsp.py PHOBOSC SAMPLES
 import json
+import random
 import subprocess
 import sys
-import time
 
 
 class Client:
@@ -159,6 +159,60 @@ assert client.ask("textDocument/formatting", {"textDocument": {"uri": where}}) =
 assert not any(m["severity"] == 1 for m in client.change(where, source))
 twice = source + source[source.index("kernel"):source.index("fn ")]
 assert any(m["relatedInformation"] for m in client.change(where, twice)), "no note"
+
+# Edits of ranges: after each, a server that had them says what one says that opens the text as it is then.
+def place(text, offset, units):
+    return {"line": text.count("\n", 0, offset), "character": units(text[text.rfind("\n", 0, offset) + 1:offset])}
+
+
+def edit(client, uri, text, edits, units):
+    """Puts strings in the place of ranges of offsets, one after the other; returns the new text and the diagnostics."""
+    changes = []
+    for start, end, new in edits:
+        changes.append({"range": {"start": place(text, start, units), "end": place(text, end, units)}, "text": new})
+        text = text[:start] + new + text[end:]
+    client.tell("textDocument/didChange", {"textDocument": {"uri": uri, "version": 3}, "contentChanges": changes})
+    return text, client.diagnostics(uri)
+
+
+shifted = """@cluster(B in [64, 128])
+@autotune(B in [16])
+kernel first(x: tensor<f32>[N], y: tensor<f32>[N]) {
+    y[ctx.block.x * B :+ B] = x[place(ctx.block.x * B) :+ B]
+}
+@cluster(B in [64, 128])
+@autotune(B in [16])
+kernel second(x: tensor<f32>[N], y: tensor<f32>[N]) { y[ctx.block.x * B :+ B] = x[ctx.block.x * B :+ B] } fn place(at: i64) {
+    return at
+}
+"""
+random.seed(1)
+words = ["", "", "\n", "𝄞", "é", "fn", "1", " + ", "B", "}", "// 𝄞\n"]
+for encoding, units in (("utf-16", lambda s: len(s.encode("utf-16-le")) // 2), ("utf-8", lambda s: len(s.encode()))):
+    editor, reader = Client([encoding]), Client([encoding])
+    text = shifted
+    assert editor.open("a", text) == []
+    # A kernel is split anew when it changes, and when what it calls does.
+    for old, new, refused in (("return at", "return at + 1", 1), ("return at + 1", "return at", 0), (" x[ctx", " x[1 + ctx", 1), (" x[1 + ctx", " x[ctx", 0)):
+        at = text.index(old)
+        text, found = edit(editor, "a", text, [(at, at + len(old), new)], units)
+        assert len(found) == refused and found == reader.open("a", text), (old, new, found)
+    contains(editor.hover("a", text, "second"), "super-tiles x: ceildiv(N, B)")
+    # The whole text, then a range of it; and a range that ends before it begins, or after the text.
+    editor.tell("textDocument/didChange", {"textDocument": {"uri": "a"}, "contentChanges": [
+        {"text": source}, {"range": {"start": {"line": 3, "character": 7}, "end": {"line": 3, "character": 2}}, "text": "x"},
+        {"range": {"start": {"line": source.count("\n"), "character": 0}, "end": {"line": 10**6, "character": 3}}, "text": "// end"}]})
+    text = source.replace("kernel scale", "kernel xscale") + "// end"
+    assert editor.diagnostics("a") == reader.open("a", text)
+    for _ in range(60):
+        cuts = [random.randrange(len(text) + 1) for _ in range(random.choice((1, 1, 2)))]
+        text, found = edit(editor, "a", text, [(at, min(at + random.choice((0, 0, 1, 9)), len(text)), random.choice(words)) for at in sorted(cuts, reverse=True)], units)
+        assert found == reader.open("a", text), (text, found)
+        if random.random() < 0.3:
+            text = source
+            assert editor.change("a", text) == reader.open("a", text)
+    editor.end()
+    reader.end()
 
 # Formatting: one edit that makes it what `phobosc fmt` does, none where it is so already.
 dense = source.replace(" + ", "+").replace("    ", "  ")
