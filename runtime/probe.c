@@ -125,8 +125,11 @@ void probe_files(const Job *job, int threads, Model *model) {
     munmap(buffer, PROBE_BUFFER);
     if (read > 0) {
         model->read_bw = read;
+        model->read_from = FIGURE_MEASURED;
         model->cached = cached;
     }
-    if (written > 0)
+    if (written > 0) {
         model->write_bw = written;
+        model->write_from = FIGURE_MEASURED;
+    }
 }

@@ -175,28 +175,53 @@ static void take_fastest(Job *job, const TuneMachine *machine, const PlanOptions
     candidate_take(job, &candidates->items[0]);
 }
 
-bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, Model *model, Tuned *tuned, Error *error) {
-    *model = model_assumed(options);
-    if (machine->one_host && options->link_bw <= 0)
-        model->link_bw = 0;
+static void take_machine(const TuneMachine *machine, const PlanOptions *options, Model *model) {
     model->threads = machine->threads;
+    if (machine->memory > 0 && (options->memory <= 0 || options->memory > machine->memory))
+        model->memory = machine->memory;
+    if (options->link_bw > 0 || (!machine->one_host && machine->link_bw <= 0))
+        return;
+    model->link_bw = machine->one_host ? 0 : machine->link_bw;
+    model->link_from = FIGURE_MEASURED;
+}
+
+/* Everything that can be measured, by what the job stands at. */
+static bool measure_all(Job *job, TuneMachine *machine, const PlanOptions *options, Model *model, Error *error) {
+    if (machine->look != NULL && !machine->look(machine->context, machine, error))
+        return false;
+    machine->look = NULL;
+    take_machine(machine, options, model);
     probe_files(job, sharing_pods(machine) * machine->threads, model);
     model->cached &= machine->device->type->lane_open == NULL;
-    Candidates candidates;
-    bool found = candidates_rank(job, machine->pods, options, model, &candidates, error);
-    Problem *problem = found && options->leaf_flops <= 0 ? problem_bind(job, options->leaf, error) : NULL;
+    Problem *problem = options->leaf_flops <= 0 ? problem_bind(job, options->leaf, error) : NULL;
     if (problem != NULL) {
-        /* The first ranking found something that can run; what that takes is the measure of the second. */
         measure_leaves(problem, machine, model);
+        model->leaf_from = FIGURE_MEASURED;
         measure_open(problem, machine, model);
         problem_free(problem);
-        candidates_free(&candidates);
-        found = candidates_rank(job, machine->pods, options, model, &candidates, error);
     }
+    return problem != NULL || options->leaf_flops > 0;
+}
+
+static char *describe(const Job *job, const Candidates *candidates, const Model *model) {
+    char *figures = model_describe(model), *text = text_append(candidates_describe(job, candidates), "; %s", figures);
+    free(figures);
+    return text;
+}
+
+bool job_tune(Job *job, TuneMachine *machine, const PlanOptions *options, Model *model, Tuned *tuned, Error *error) {
+    *model = model_assumed(options);
+    if (machine->look != NULL && options->memory <= 0)
+        model->memory = INT64_MAX; /* pods may have more than this machine */
+    Candidates candidates;
+    bool found = candidates_rank(job, machine->pods, options, model, &candidates, error);
+    candidates_free(&candidates);
+    /* The first ranking found something that can run; what that takes is the measure of the second. */
+    found = found && measure_all(job, machine, options, model, error) && candidates_rank(job, machine->pods, options, model, &candidates, error);
     if (found && options->autotune == AUTOTUNE_MEASURE)
         take_fastest(job, machine, options, model, &candidates);
     if (found)
-        *tuned = (Tuned){candidates_describe(job, &candidates), candidates.items[0].times.total};
+        *tuned = (Tuned){describe(job, &candidates, model), candidates.items[0].times.total};
     candidates_free(&candidates);
     return found;
 }

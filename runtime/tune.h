@@ -8,8 +8,13 @@
 typedef struct TuneMachine {
     const DeviceChoice *device; /* that leaves are timed on */
     int64_t pods;
-    int threads;   /* of each pod */
-    bool one_host; /* nothing is fetched */
+    int threads;    /* of each pod */
+    bool one_host;  /* nothing is fetched */
+    int64_t memory; /* of the smallest pod, bytes; 0: not known */
+    double link_bw; /* bytes a second; 0: not known */
+    /* Looks at the pods, once it is known that some combination can run, and sets all of this but for the device. NULL: it is known. */
+    bool (*look)(void *context, struct TuneMachine *machine, Error *error);
+    void *context;
 } TuneMachine;
 
 typedef struct Tuned {
@@ -18,7 +23,7 @@ typedef struct Tuned {
 } Tuned;
 
 /* False with the reason where no combination can run. What cannot be measured is assumed. */
-bool job_tune(Job *job, const TuneMachine *machine, const PlanOptions *options, Model *model, Tuned *tuned, Error *error);
+bool job_tune(Job *job, TuneMachine *machine, const PlanOptions *options, Model *model, Tuned *tuned, Error *error);
 
 /* ---- probe.c: files ---- */
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-enum { REACH_MS = 5000, ANSWER_MS = 5000, ROUND_TRIPS = 8 };
+enum { REACH_MS = 5000, ANSWER_MS = 5000, ROUND_TRIPS = 8, PROBES = 4 /* the first finds the window of the connection small and memory fresh */ };
 
 #define READ_BYTES (INT64_C(64) << 20) /* of a file, at most, */
 #define READ_NS UINT64_C(2000000000)   /* for no longer than this */
@@ -125,10 +125,14 @@ static void examine_way(const Examination *examination, const WirePeer *peer, Wi
         if (trip == 1 || took < result->round_trip_ns)
             result->round_trip_ns = took;
     }
-    if (result->state == WAY_FINE) {
+    for (uint64_t probe = 1; result->state == WAY_FINE && probe <= PROBES; probe++) {
         uint64_t begun = clock_ns();
-        result->state = (uint8_t)way_fetch(&way, ROUND_TRIPS + 1, WIRE_PROBE_ROWS, WIRE_CHUNK_BYTES, &got);
-        result->rate = (uint64_t)((double)got * 1e9 / (double)(clock_ns() - begun + 1));
+        result->state = (uint8_t)way_fetch(&way, ROUND_TRIPS + probe, WIRE_PROBE_ROWS, WIRE_CHUNK_BYTES, &got);
+        uint64_t rate = (uint64_t)((double)got * 1e9 / (double)(clock_ns() - begun + 1));
+        if (rate > result->rate)
+            result->rate = rate;
+        if (got < WIRE_PROBE_ROWS * (uint64_t)WIRE_CHUNK_BYTES)
+            break;
     }
     way_close(&way);
     zmq_msg_close(&way.frame);

@@ -151,8 +151,31 @@ Model model_assumed(const PlanOptions *options) {
         .memory = options->memory > 0 ? options->memory : machine_memory(),
         .read_bw = 2e9,
         .write_bw = 1e9,
+        .link_from = options->link_bw > 0 ? FIGURE_GIVEN : FIGURE_ASSUMED,
         .link_bw = options->link_bw > 0 ? options->link_bw : 1.25e9,
+        .leaf_from = options->leaf_flops > 0 ? FIGURE_GIVEN : FIGURE_ASSUMED,
         .leaf_flops = options->leaf_flops > 0 ? options->leaf_flops : 16e9 * machine_processors(),
         .launch = 5e-6,
     };
+}
+
+const char *figure_source_name(FigureSource source) {
+    static const char *const names[] = {"assumed", "given", "measured"};
+    return names[source];
+}
+
+char *model_describe(const Model *model) {
+    char *text = format_text("storage %.3g B/s read (%s) and %.3g B/s written (%s), ", model->read_bw, figure_source_name(model->read_from),
+        model->write_bw, figure_source_name(model->write_from));
+    if (model->link_bw > 0)
+        text = text_append(text, "link %.3g B/s (%s), leaf", model->link_bw, figure_source_name(model->link_from));
+    else
+        text = text_append(text, "no link, leaf");
+    int shown = 0;
+    for (int r = 0; r < PLAN_RATES; r++)
+        if (model->stage_flops[r] > 0)
+            text = text_append(text, "%s %.3g", shown++ > 0 ? "," : "", model->stage_flops[r]);
+    if (shown == 0)
+        text = text_append(text, " %.3g", model->leaf_flops);
+    return text_append(text, " F/s (%s), %.3g s a launch (assumed)", figure_source_name(model->leaf_from), model->launch);
 }

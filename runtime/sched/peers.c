@@ -5,9 +5,7 @@
 
 /* Pods of one host read through one page cache, which nothing beats. */
 static bool same_host(const Pod *a, const Pod *b) {
-    const char *colon = strrchr(a->tile_endpoint, ':');
-    size_t length = colon ? (size_t)(colon + 1 - a->tile_endpoint) : sizeof a->tile_endpoint;
-    return strncmp(a->tile_endpoint, b->tile_endpoint, length) == 0;
+    return endpoints_share_host(a->tile_endpoint, b->tile_endpoint);
 }
 
 /* What all pods agree on, whatever memory each has. Cards take tiles from files alone. */

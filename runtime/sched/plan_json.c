@@ -101,8 +101,10 @@ void plan_print_json(PlanView *view) {
         if (kernel->dims[d].is_search)
             fprintf(out, "%s\"%s\": %" PRId64, shown++ > 0 ? ", " : "", kernel->dims[d].name, problem->variant->values[d]);
     fprintf(out, "},\n  \"placement\": \"%s\",\n", plan_policy_name(view->placement->policy));
-    fprintf(out, "  \"model\": {\"read_bw\": %.9g, \"write_bw\": %.9g, \"link_bw\": %.9g, \"leaf_flops\": %.9g, \"launch_s\": %.9g},\n",
+    fprintf(out, "  \"model\": {\"read_bw\": %.9g, \"write_bw\": %.9g, \"link_bw\": %.9g, \"leaf_flops\": %.9g, \"launch_s\": %.9g,\n",
         view->model.read_bw, view->model.write_bw, view->model.link_bw, view->model.leaf_flops, view->model.launch);
+    fprintf(out, "            \"link_from\": \"%s\", \"leaf_from\": \"%s\"},\n", figure_source_name(view->model.link_from),
+        figure_source_name(view->model.leaf_from));
     fprintf(out, "  \"predicted_s\": %.9g,\n  \"tensors\": [", view->busiest_times.total);
     print_operands(view);
     fprintf(out, "\n  ],\n  \"nodes\": [");

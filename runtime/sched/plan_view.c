@@ -198,8 +198,9 @@ static void print_text(PlanView *view) {
         view->plan->window);
     fprintf(out, "placement:   %s over %" PRId64 " node%s\n", plan_policy_name(view->placement->policy), view->placement->nodes,
         plural(view->placement->nodes));
-    fprintf(out, "model:       storage %.3g B/s read and %.3g B/s written, link %.3g B/s, leaf %.3g F/s, %.3g s a launch\n", view->model.read_bw,
-        view->model.write_bw, view->model.link_bw, view->model.leaf_flops, view->model.launch);
+    char *model = model_describe(&view->model);
+    fprintf(out, "model:       %s\n", model);
+    free(model);
     const NodeTimes *times = &view->busiest_times;
     fprintf(out, "predicted:   %.3g s; the busiest is node %" PRId64 ": storage %.3g s, link %.3g s, compute %.3g s, launches %.3g s\n", times->total,
         view->busiest, times->storage, times->link, times->compute, times->launch);

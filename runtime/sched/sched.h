@@ -294,15 +294,18 @@ const char *instruction_name(InstructionKind kind); /* "LOAD" */
 
 #define PLAN_RATES 16 /* stages that are told apart: what comes later counts as the last of them */
 
+typedef enum FigureSource { FIGURE_ASSUMED, FIGURE_GIVEN, FIGURE_MEASURED } FigureSource;
+
 /* The machine as the planner sees it: what one node has. */
 typedef struct Model {
+    FigureSource read_from, write_from, link_from, leaf_from; /* where the figures are from */
     int64_t memory;           /* bytes of tiles */
     double read_bw, write_bw; /* bytes a second from files, and to them; where they are cached, of one thread */
     double call;              /* seconds that a run of bytes in a file costs besides its length */
     double fresh_bw;          /* bytes a second at which fresh memory is taken; 0: at once */
     bool cached;              /* files are in memory, and moved by the processors that run leaves: the two share their time */
     int threads;              /* cached: so many */
-    double link_bw;           /* from peers */
+    double link_bw;           /* from peers; 0: there is nothing to fetch from them */
     double leaf_flops;        /* operations a second, as step_work counts them */
     double stage_flops[PLAN_RATES]; /* the same of each stage, where it was measured; 0: leaf_flops */
     double open;                    /* seconds that a node takes to begin and to end */
@@ -362,6 +365,8 @@ InstructionKind sources_find(Sources *sources, const Placement *placement, int64
 
 /* What is assumed of a node where nothing was given or measured. */
 Model model_assumed(const PlanOptions *options);
+char *model_describe(const Model *model); /* its figures, each with where it is from; the caller's */
+const char *figure_source_name(FigureSource source);
 /* What the node with the most units does, as far as a number of its steps tells. Decides what is fetched. */
 NodeSums plan_busiest(Plan *plan, const Placement *placement, const Model *model);
 

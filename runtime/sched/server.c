@@ -10,6 +10,7 @@
 #include "runtime/sched/core.h"
 #include "runtime/sched/course.h"
 #include "runtime/sched/resume.h"
+#include "runtime/sched/survey.h"
 #include "runtime/task.h"
 #include "runtime/trace.h"
 #include "runtime/tune.h"
@@ -328,11 +329,52 @@ static bool stage(Server *server, Error *error) {
     return true;
 }
 
-/* The model's pods are like this machine, as many as are waited for. */
+static bool open_socket(Server *server, Error *error) {
+    const char *listen = server->options->listen ? server->options->listen : DEFAULT_SCHED_ENDPOINT;
+    char bound[256];
+    const Keys *keys = server->options->keys;
+    if (!endpoint_check_bind(listen, server->options->insecure || keys, error))
+        return false;
+    server->context = socket_context_new(error);
+    if (!server->context || (keys && !(server->guard = guard_start(server->context, keys, error))))
+        return false;
+    server->control = socket_open(server->context, ZMQ_ROUTER, WIRE_CONTROL_BYTES, (uint32_t)server->options->deadline_ms, error);
+    if (!server->control || (keys && !curve_serve(server->control, keys, error)) ||
+        !socket_bind(server->control, listen, bound, sizeof bound, error) || (keys && !curve_self_test(server->context, bound, keys, error)))
+        return false;
+    server->strangers = keys ? guard_refused(server->guard) : 0; /* the self-test was one */
+    if (endpoint_is_open(bound) && !keys)
+        say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);
+    say(server, LOG_INFO, "waiting for pods at %s", bound);
+    return true;
+}
+
+/* A TuneMachine.look. */
+static bool look(void *context, TuneMachine *machine, Error *error) {
+    Server *server = context;
+    const ServeOptions *options = server->options;
+    SurveyOptions survey = {
+        .build_id = server->job->program->build_id,
+        .nodes = options->nodes,
+        .join_window_ms = options->join_window_ms,
+        .join_timeout_ms = options->join_timeout_ms,
+    };
+    if (!open_socket(server, error))
+        return false;
+    survey.keyed = server->guard != NULL;
+    return survey_machine(server->control, &survey, options->log, machine, error);
+}
+
+/* Processors and files are taken to be as this machine's. */
 static bool tune(Server *server, Error *error) {
     const PlanOptions *options = &server->options->plan;
     DeviceChoice device = {.type = &cpu_device};
-    TuneMachine machine = {&device, server->options->nodes > 0 ? server->options->nodes : 1, machine_processors(), false};
+    TuneMachine machine = {.device = &device,
+        .pods = server->options->nodes > 0 ? server->options->nodes : 1,
+        .threads = machine_processors(),
+        .link_bw = options->link_bw,
+        .look = look,
+        .context = server};
     Tuned tuned;
     server->model = model_assumed(options);
     if (options->autotune == AUTOTUNE_NONE || server->resume.state != NULL)
@@ -491,26 +533,6 @@ static bool open_trace(Server *server, Error *error) {
     return server->trace != NULL;
 }
 
-static bool open_socket(Server *server, Error *error) {
-    const char *listen = server->options->listen ? server->options->listen : DEFAULT_SCHED_ENDPOINT;
-    char bound[256];
-    const Keys *keys = server->options->keys;
-    if (!endpoint_check_bind(listen, server->options->insecure || keys, error))
-        return false;
-    server->context = socket_context_new(error);
-    if (!server->context || (keys && !(server->guard = guard_start(server->context, keys, error))))
-        return false;
-    server->control = socket_open(server->context, ZMQ_ROUTER, WIRE_CONTROL_BYTES, (uint32_t)server->options->deadline_ms, error);
-    if (!server->control || (keys && !curve_serve(server->control, keys, error)) ||
-        !socket_bind(server->control, listen, bound, sizeof bound, error) || (keys && !curve_self_test(server->context, bound, keys, error)))
-        return false;
-    server->strangers = keys ? guard_refused(server->guard) : 0; /* the self-test was one */
-    if (endpoint_is_open(bound) && !keys)
-        say(server, LOG_WARNING, "warning: nothing authenticates who connects to %s", bound);
-    say(server, LOG_INFO, "waiting for pods at %s", bound);
-    return true;
-}
-
 static void summarise_recovery(const Server *server) {
     const Recovery *recovery = sched_recovery(server->core);
     if (recovery->lost > 0)
@@ -582,7 +604,7 @@ static bool prepare(Server *server, Error *error) {
     if (!tune(server, error) || !bind_classes(server, error))
         return false;
     server->audit = audit_choose(&server->options->audit, job_hash(server->job), server->course->steps[0].problem->units);
-    if (!open_trace(server, error) || !open_socket(server, error) || !stage(server, error))
+    if (!open_trace(server, error) || (!server->control && !open_socket(server, error)) || !stage(server, error))
         return false;
     if (server->resume.said[0] != '\0')
         say(server, LOG_WARNING, "%s", server->resume.said);

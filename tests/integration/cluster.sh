@@ -99,6 +99,39 @@ case_planned_moves() {
     done
 }
 
+# --autotune looks at the pods before it plans: their number, their memory, and the link between two hosts, which nothing goes over where there is one.
+case_measured_link() {
+    product_job
+    for p1 in 1 2; do
+        cp before.bin C.bin
+        sched --autotune --join-window=0.5
+        pod p0 --memory=9M
+        pod p1 --listen=tcp://127.0.0.$p1:*
+        finished
+        says sched.log "the job begins with 2 pods"
+        case $p1 in
+        1) grep -q "^autotune: .*, no link, leaf .* F/s (measured)" sched.log || fail "one host has a link" ;;
+        2)
+            grep -q "^measured the link from pod p[01] to pod p[01]: " sched.log || fail "it was not measured"
+            grep -q "^autotune: .* read (measured) .* written (measured), link .* B/s (measured), leaf .* F/s (measured)" sched.log || fail "other figures"
+            ;;
+        esac
+    done
+    cp before.bin C.bin
+    sched --autotune --nodes=2 --link-bw=5e8 --leaf-flops=1e9
+    pod p0
+    pod p1 --listen=tcp://127.0.0.2:*
+    finished
+    grep -q "^autotune: .*, link 5e+08 B/s (given), leaf 1e+09 F/s (given)" sched.log || fail "what is given is not taken"
+    grep -q "^measured the link" sched.log && fail "what is given was measured"
+    sched --autotune --nodes=2 --join-timeout=1
+    pod p0
+    ends 1 "$sched" scheduler
+    says sched.log "waited 1 s for 2 pods; came: p0"
+    kill "$p0" && wait "$p0" || true
+    nothing_left
+}
+
 # A pod that nobody reaches: what is at home there comes from the files.
 case_lost_source() {
     product_job
