@@ -415,6 +415,12 @@ static bool measure(Local *local, Error *error) {
     return true;
 }
 
+/* Tiles on cards are no matter of the machine's memory. */
+static bool has_memory(const Local *local, Error *error) {
+    int64_t bytes = course_bytes(local->course);
+    return local->devices.class == CLASS_GPU || machine_holds(bytes < INT64_MAX / local->pod_count ? bytes * local->pod_count : INT64_MAX, error);
+}
+
 /* On failure *exit_code says whose fault it is. */
 static bool make_plan(Local *local, int *exit_code, Error *error) {
     PlanOptions plan = local->options->plan;
@@ -437,7 +443,7 @@ static bool make_plan(Local *local, int *exit_code, Error *error) {
     local->audit = audit_choose(&local->options->audit, job_hash(local->job), local->course->steps[0].problem->units);
     if (local->audit.wanted)
         local->checksums = new_zeroed((size_t)local->course->units, sizeof *local->checksums);
-    return course_fit(local->course, plan.memory, error) && (local->kept = kept_open(local->course, error)) != NULL;
+    return course_fit(local->course, plan.memory, error) && has_memory(local, error) && (local->kept = kept_open(local->course, error)) != NULL;
 }
 
 static bool open_events(Local *local, Error *error) {

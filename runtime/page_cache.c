@@ -14,9 +14,8 @@
 #define BEHIND_BYTES (INT64_C(64) << 20) /* on their way to the disk while more is written */
 
 bool pages_pass(int fd) {
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     struct stat status;
-    return fd >= 0 && pages > 0 && page > 0 && fstat(fd, &status) == 0 && status.st_size / page > pages;
+    return fd >= 0 && fstat(fd, &status) == 0 && status.st_size > machine_bytes();
 }
 
 void pages_were_read(const TensorFile *file, int64_t offset, int64_t bytes) {

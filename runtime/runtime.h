@@ -151,6 +151,16 @@ void tensor_file_close(TensorFile *file);
 /* False ("input changed") when size, mtime or inode are not what they were at job start. */
 bool tensor_file_unchanged(const TensorFile *file, Error *error);
 
+/* ---- machine.c: what of the machine this process may use ---- */
+
+int64_t machine_bytes(void);  /* of memory: the machine's, or less where a cgroup allows less */
+int64_t machine_memory(void); /* half of it, which is for tiles where nobody says more */
+bool machine_holds(int64_t bytes, Error *error);
+int machine_processors(void);
+/* What the cgroups that `self`, a file as /proc/self/cgroup, names allow, where they are mounted below `mounts`; INT64_MAX: no limit. */
+int64_t cgroup_memory(const char *mounts, const char *self);
+int64_t cgroup_processors(const char *mounts, const char *self);
+
 /* ---- page_cache.c: what the kernel keeps of tensor files in memory ---- */
 
 bool pages_pass(int fd); /* a file that is larger than memory; -1: none */

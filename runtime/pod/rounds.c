@@ -58,12 +58,14 @@ void rounds_leave(Rounds *rounds) {
 
 bool rounds_join(Rounds *rounds, const Peers *peers, int64_t memory, const PodOptions *options, Error *error) {
     Course *course = rounds->course;
+    bool on_card = options->device->lane_open != NULL;
     rounds_leave(rounds);
     rounds->node = peers->node;
     course_place(course, (PlacementPolicy)peers->placement, peers->peers_count);
-    if (peers->peers_count > 1 && options->device->lane_open != NULL)
+    if (peers->peers_count > 1 && on_card)
         return error_set(error, "tiles that live on a card do not travel: a job of several steps takes one pod with a card, or pods without");
-    if (!course_fit(course, memory, error) || (rounds->kept = kept_open(course, error)) == NULL)
+    if (!course_fit(course, memory, error) || (!on_card && !machine_holds(course_bytes(course), error)) ||
+        (rounds->kept = kept_open(course, error)) == NULL)
         return false;
     rounds->pods = new_zeroed((size_t)course->step_count, sizeof *rounds->pods);
     for (int s = 0; s < course->step_count; s++) {

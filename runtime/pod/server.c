@@ -156,7 +156,7 @@ static bool open_pod(PodServer *server, Error *error) {
     if (!server->problem || !job_has_shapes(server->job, 0, server->problem, error))
         return false;
     server->plan = plan_make(server->problem, memory_of(server), error);
-    if (!server->plan)
+    if (!server->plan || (server->devices.class != CLASS_GPU && !machine_holds(server->plan->bytes, error)))
         return false;
     PodOptions pod = pod_options(server);
     server->pod = pod_open(server->plan, &pod, error);

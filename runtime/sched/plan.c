@@ -1,10 +1,7 @@
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "runtime/sched/sched.h"
 
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Steps in flight hold this much, so that tiles stay in the last-level cache from load to store, but never fewer than two tiles of an operand (one is
  * worked on, one travels) and never more than hides the latency of small ones. */
@@ -183,17 +180,4 @@ void plan_free(Plan *plan) {
     free(plan->fetched);
     free(plan->shelf);
     free(plan);
-}
-
-int64_t machine_memory(void) {
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0 ? (int64_t)pages * page / 2 : INT64_C(1) << 30;
-}
-
-int machine_processors(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        return CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int)online : 1;
 }

@@ -192,10 +192,6 @@ Plan *plan_make(const Problem *problem, int64_t memory, Error *error);
 void plan_free(Plan *plan);
 int64_t plan_least(const Problem *problem); /* the least memory that there is a plan for */
 
-/* Half of the machine's memory, and the processors that this process may use. */
-int64_t machine_memory(void);
-int machine_processors(void);
-
 /* ---- place.c: which node gets which units ---- */
 
 /* Units are dealt to pods as ranges: first, first + step, ... (count of them). `tag` is the caller's name for the range. */

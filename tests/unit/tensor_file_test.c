@@ -375,7 +375,7 @@ END_TEST
 
 START_TEST(larger_than_memory_is_seen) {
     int fd = open("sparse.bin", O_RDWR | O_CREAT, 0600);
-    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    int64_t memory = machine_bytes();
     ck_assert(fd >= 0 && ftruncate(fd, memory) == 0 && !pages_pass(fd));
     ck_assert(ftruncate(fd, memory + sysconf(_SC_PAGESIZE)) == 0 && pages_pass(fd) && !pages_pass(-1));
     close(fd);
