@@ -1,10 +1,15 @@
 #include "runtime/net/socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <zmq.h>
+
+enum { LEAST_FILES = 32, SPARE_FILES = 4 };
 
 /* ---- addresses ---- */
 
@@ -90,8 +95,33 @@ static void keep_frame_memory(void) {
     mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
+/* libzmq ends the process where it cannot open what it needs to begin. A peer takes two descriptors; of more than may be opened some stay out. */
+static bool files_suffice(Error *error) {
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return true;
+    if (files.rlim_cur < files.rlim_max && setrlimit(RLIMIT_NOFILE, &(struct rlimit){files.rlim_max, files.rlim_max}) == 0)
+        files.rlim_cur = files.rlim_max;
+    return files.rlim_cur >= LEAST_FILES ||
+           error_set(error, "this process may open %d files, and needs %d at the least (ulimit -n)", (int)files.rlim_cur, LEAST_FILES);
+}
+
+bool socket_has_files(Error *error) {
+    int files[SPARE_FILES], count = 0, cause = 0;
+    while (count < SPARE_FILES && (files[count] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
+        count++;
+    if (count < SPARE_FILES)
+        cause = errno;
+    for (int i = 0; i < count; i++)
+        close(files[i]);
+    errno = cause;
+    return cause != EMFILE || error_errno(error, "no more peers can be spoken with");
+}
+
 void *socket_context_new(Error *error) {
     keep_frame_memory();
+    if (!files_suffice(error))
+        return NULL;
     void *context = zmq_ctx_new();
     if (!context) {
         error_set(error, "cannot start networking: %s", zmq_strerror(zmq_errno()));
@@ -240,7 +270,9 @@ bool socket_send_bulk(void *socket, const Route *route, const WireMessage *messa
     wire_encode(message, bytes + wire_size(message), bulk_length, bytes);
     if ((!route || zmq_send(socket, route->bytes, route->length, ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0) && zmq_msg_send(frame, socket, ZMQ_DONTWAIT) >= 0)
         return true;
+    int cause = zmq_errno();
     zmq_msg_close(frame);
+    errno = cause;
     return false;
 }
 

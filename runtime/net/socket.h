@@ -16,6 +16,8 @@ bool endpoint_leads_here(const char *endpoint); /* where another machine connect
 bool endpoint_check_connect(const char *endpoint, Error *error);
 
 void *socket_context_new(Error *error);
+/* False where so many files are open that another peer may find no room. */
+bool socket_has_files(Error *error);
 void socket_context_free(void *context);
 
 /* A socket of `type` (ZMQ_ROUTER, ZMQ_DEALER) for frames of at most `max_frame` bytes; nothing blocks on it and nothing lingers. */

@@ -17,6 +17,8 @@
 #define WIRE_STEP_VALUES 4096          /* dims of all steps of a job, and as many scalars and tensors */
 #define WIRE_TRACE_EVENTS 4096         /* of one frame */
 #define WIRE_CHUNK_BYTES (512u << 10)  /* bulk of one CHUNK */
+#define WIRE_CHUNK_LEAST (4u << 10)    /* nobody asks for smaller ones */
+#define WIRE_REQUEST_BYTES (4u << 10)  /* a frame to who serves tiles is never longer */
 #define WIRE_PROBE_TENSOR UINT32_MAX   /* of a FETCH: a tile that every pod has, for the doctor */
 #define WIRE_PROBE_ROWS 16             /* of it, each a chunk long, u8 */
 #define WIRE_CONTROL_BYTES (4u << 20)  /* a control frame is never longer */

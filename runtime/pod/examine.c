@@ -19,6 +19,7 @@
 #include <zmq.h>
 
 enum { REACH_MS = 5000, ANSWER_MS = 5000, ROUND_TRIPS = 8, PROBES = 4 /* the first finds the window of the connection small and memory fresh */ };
+enum { PIECE_BYTES = 256 << 10 }; /* which come soon over slow links as well */
 
 #define READ_BYTES (INT64_C(64) << 20) /* of a file, at most, */
 #define READ_NS UINT64_C(2000000000)   /* for no longer than this */
@@ -82,7 +83,7 @@ static WayState way_reach(const Way *way) {
 
 static void way_send_credit(Way *way, uint64_t transfer) {
     way->message->header = (WireHeader){.type = WIRE_CREDIT};
-    way->message->credit = (Credit){.transfer = transfer, .credit = 1};
+    way->message->credit = (Credit){.transfer = transfer, .credit = 1, .chunk = PIECE_BYTES};
     socket_send(way->socket, NULL, way->message, NULL, 0);
 }
 
@@ -90,7 +91,8 @@ static void way_send_credit(Way *way, uint64_t transfer) {
 static WayState way_fetch(Way *way, uint64_t transfer, int64_t rows, int64_t columns, uint64_t *got) {
     uint64_t total = (uint64_t)(rows * columns);
     way->message->header = (WireHeader){.type = WIRE_FETCH};
-    way->message->fetch = (Fetch){.transfer = transfer, .tensor = WIRE_PROBE_TENSOR, .extent = {rows, columns, 1, 1}, .credit = TRANSFER_CREDIT};
+    way->message->fetch =
+        (Fetch){.transfer = transfer, .tensor = WIRE_PROBE_TENSOR, .extent = {rows, columns, 1, 1}, .credit = TRANSFER_CREDIT, .chunk = PIECE_BYTES};
     if (!socket_send(way->socket, NULL, way->message, NULL, 0))
         return WAY_SILENT;
     *got = 0;

@@ -461,6 +461,8 @@ static void loop(PodServer *server) {
         if (wait.examination >= 0 && items[wait.examination].revents)
             tell_doctor(server);
         tile_plane_turn(server->tiles);
+        if (tile_plane_failure(server->tiles) != NULL && server->agent.phase != AGENT_FAILED)
+            fail(server, tile_plane_failure(server->tiles));
         ask_time(server);
         if (!server->over)
             step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});

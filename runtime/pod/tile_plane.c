@@ -6,11 +6,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOCKET_DEAD_MS = 10000, GATHERED_AT_ONCE = 256 };
+enum { SOCKET_DEAD_MS = 10000, GATHERED_AT_ONCE = 256, MOST_CHUNKS = 16, LOOK_MS = 500 };
 
 /* Whom tiles are fetched from. */
 typedef struct Source {
@@ -37,6 +38,9 @@ struct TilePlane {
     uint32_t source_count;
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
+    uint64_t looked_ms; /* last, whether descriptors are left */
+    bool failed;        /* of rounds, `failure` */
+    Error failure;
 };
 
 __attribute__((format(printf, 3, 4))) static void say(const TilePlane *plane, LogLevel level, const char *format, ...) {
@@ -50,6 +54,30 @@ __attribute__((format(printf, 3, 4))) static void say(const TilePlane *plane, Lo
     fputc('\n', stderr);
 }
 
+/* Of one connection, as long as the other side does not take them, or this one. */
+static bool bound_chunks(void *socket, int option, Error *error) {
+    return zmq_setsockopt(socket, option, &(int){MOST_CHUNKS}, sizeof(int)) == 0 ||
+           error_set(error, "cannot set up a socket: %s", zmq_strerror(zmq_errno()));
+}
+
+/* What lives in other pods is to be had nowhere else. */
+static void fail(TilePlane *plane, const Error *error) {
+    if (plane->rounds == NULL || plane->failed)
+        return;
+    plane->failed = true;
+    plane->failure = *error;
+}
+
+/* Where descriptors are used up, others connect in vain, and ZeroMQ tells nobody. */
+static void look_for_files(TilePlane *plane) {
+    Error error;
+    if (plane->rounds == NULL || clock_ms() - plane->looked_ms < LOOK_MS)
+        return;
+    plane->looked_ms = clock_ms();
+    if (!socket_has_files(&error))
+        fail(plane, &error);
+}
+
 TilePlane *tile_plane_open(void *context, const Keys *keys, const char *listen, const char *node, LogLevel log, char *bound, size_t bound_size, Error *error) {
     TilePlane *plane = new_zeroed(1, sizeof *plane);
     *plane = (TilePlane){.context = context, .keys = keys, .node = node, .log = log};
@@ -57,9 +85,9 @@ TilePlane *tile_plane_open(void *context, const Keys *keys, const char *listen, 
     plane->inbox = new_zeroed(1, sizeof *plane->inbox);
     plane->outbox = new_zeroed(1, sizeof *plane->outbox);
     zmq_msg_init(&plane->frame);
-    plane->router = socket_open(context, ZMQ_ROUTER, WIRE_TILE_BYTES, SOCKET_DEAD_MS, error);
-    if (plane->router != NULL && (keys == NULL || curve_serve(plane->router, keys, error)) && socket_bind(plane->router, listen, bound, bound_size, error) &&
-        (keys == NULL || curve_self_test(context, bound, keys, error)))
+    plane->router = socket_open(context, ZMQ_ROUTER, WIRE_REQUEST_BYTES, SOCKET_DEAD_MS, error);
+    if (plane->router != NULL && bound_chunks(plane->router, ZMQ_SNDHWM, error) && (keys == NULL || curve_serve(plane->router, keys, error)) &&
+        socket_bind(plane->router, listen, bound, bound_size, error) && (keys == NULL || curve_self_test(context, bound, keys, error)))
         return plane;
     tile_plane_close(plane);
     return NULL;
@@ -106,6 +134,11 @@ void tile_plane_leave(TilePlane *plane) {
     plane->pod = NULL;
     plane->rounds = NULL;
     plane->waiting_count = 0;
+    plane->failed = false;
+}
+
+const Error *tile_plane_failure(const TilePlane *plane) {
+    return plane->failed ? &plane->failure : NULL;
 }
 
 void tile_plane_join_rounds(TilePlane *plane, const Rounds *rounds, const uint8_t job_id[16], uint32_t plan_epoch, const Peers *peers) {
@@ -189,7 +222,8 @@ static void send_served(TilePlane *plane) {
             continue; /* as if it were lost on the way */
         tile_pack(&action.tile, &action.region, action.offset, action.length, bulk);
         message->chunk.hash = XXH3_64bits(bulk, action.length);
-        socket_send_bulk(plane->router, &route, message, &frame, action.length);
+        if (!socket_send_bulk(plane->router, &route, message, &frame, action.length) && zmq_errno() == EAGAIN)
+            serve_blocked(plane->serve, &action);
     }
 }
 
@@ -265,9 +299,9 @@ static void take_chunks(TilePlane *plane, uint32_t peer) {
             continue;
         fetch_heard(plane->fetches, peer, clock_ms());
         if (plane->inbox->header.type == WIRE_CHUNK)
-            fetch_chunk(plane->fetches, &plane->inbox->chunk, bulk, length, clock_ms());
+            fetch_chunk(plane->fetches, peer, &plane->inbox->chunk, bulk, length, clock_ms());
         else if (plane->inbox->header.type == WIRE_FETCH_REFUSED)
-            fetch_refused(plane->fetches, &plane->inbox->fetch_refused, clock_ms());
+            fetch_refused(plane->fetches, peer, &plane->inbox->fetch_refused, clock_ms());
     }
 }
 
@@ -293,10 +327,12 @@ static bool reach(TilePlane *plane, Source *source) {
     Error error;
     if (source->socket != NULL)
         return true;
-    if (!endpoint_check_connect(source->endpoint, &error) ||
+    if (!endpoint_check_connect(source->endpoint, &error) || !socket_has_files(&error) ||
         !(source->socket = socket_open(plane->context, ZMQ_DEALER, WIRE_TILE_BYTES, SOCKET_DEAD_MS, &error)) ||
-        !use_keys(plane, source, &error) || !socket_connect(source->socket, source->endpoint, &error)) {
+        !bound_chunks(source->socket, ZMQ_RCVHWM, &error) || !use_keys(plane, source, &error) ||
+        !socket_connect(source->socket, source->endpoint, &error)) {
         say(plane, LOG_WARNING, "%s", error.text);
+        fail(plane, &error);
         socket_close(source->socket);
         *source = (Source){.socket = NULL};
         return false;
@@ -366,6 +402,7 @@ void tile_plane_poll(const TilePlane *plane, zmq_pollitem_t *items) {
 }
 
 void tile_plane_turn(TilePlane *plane) {
+    look_for_files(plane);
     take_requests(plane);
     serve_tick(plane->serve, clock_ms());
     for (uint32_t s = 0; s < plane->source_count; s++)

@@ -30,6 +30,9 @@ void tile_plane_leave(TilePlane *plane);
 bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request);
 void tile_plane_shelved(TilePlane *plane, int64_t place, const TileView *tile);
 
+/* Why what lives in other pods cannot be had from here; NULL: it can. */
+const Error *tile_plane_failure(const TilePlane *plane);
+
 int tile_plane_poll_count(const TilePlane *plane);
 void tile_plane_poll(const TilePlane *plane, zmq_pollitem_t *items); /* what is to be waited for */
 void tile_plane_turn(TilePlane *plane);                               /* takes what has come, sends what is due */

@@ -80,6 +80,7 @@ void tile_unpack(const TileView *tile, const Region *region, uint64_t offset, si
 
 typedef struct Served {
     bool active, refused, waits;
+    bool blocked; /* until the next tick */
     FetchCode code;
     uint64_t connection, transfer;
     uint32_t tensor; /* with `tile_at`: what was asked for */
@@ -88,7 +89,7 @@ typedef struct Served {
     TileView tile;
     Region region;
     uint64_t offset, total;
-    uint32_t credit;
+    uint32_t credit, chunk;
     uint64_t heard_ms;
 } Served;
 
@@ -129,6 +130,10 @@ static Served *served_take(Serve *serve, uint64_t connection, const Fetch *fetch
     return unused;
 }
 
+static uint32_t chunk_bytes(uint32_t wanted) {
+    return wanted < WIRE_CHUNK_LEAST ? WIRE_CHUNK_LEAST : wanted < WIRE_CHUNK_BYTES ? wanted : WIRE_CHUNK_BYTES;
+}
+
 static Served *served_begin(Serve *serve, uint64_t connection, const Fetch *fetch, uint64_t now_ms) {
     Served *served = served_take(serve, connection, fetch);
     bool refused = served == NULL;
@@ -140,6 +145,7 @@ static Served *served_begin(Serve *serve, uint64_t connection, const Fetch *fetc
         .tensor = fetch->tensor,
         .offset = fetch->offset,
         .credit = fetch->credit < TRANSFER_CREDIT ? fetch->credit : TRANSFER_CREDIT,
+        .chunk = chunk_bytes(fetch->chunk),
         .heard_ms = now_ms,
         .refused = refused,
         .code = FETCH_BUSY};
@@ -188,13 +194,31 @@ void serve_credit(Serve *serve, uint64_t connection, const Credit *credit, uint6
     if (!served)
         return;
     served->heard_ms = now_ms;
+    served->chunk = chunk_bytes(credit->chunk);
     served->credit = credit->credit > TRANSFER_CREDIT - served->credit ? TRANSFER_CREDIT : served->credit + credit->credit;
 }
 
 void serve_tick(Serve *serve, uint64_t now_ms) {
-    for (int i = 0; i < TRANSFER_SERVED; i++)
-        if (serve->transfers[i].active && now_ms - serve->transfers[i].heard_ms > TRANSFER_GIVE_UP_MS)
-            serve->transfers[i].active = false;
+    for (int i = 0; i < TRANSFER_SERVED; i++) {
+        Served *served = &serve->transfers[i];
+        served->blocked = false;
+        if (served->active && now_ms - served->heard_ms > TRANSFER_GIVE_UP_MS)
+            served->active = false;
+    }
+}
+
+void serve_blocked(Serve *serve, const ServeAction *action) {
+    for (int i = 0; i < TRANSFER_SERVED; i++) {
+        Served *served = &serve->transfers[i];
+        if (served->connection != action->connection)
+            continue;
+        served->blocked = true;
+        if (served->transfer != action->transfer)
+            continue;
+        served->offset = action->offset;
+        served->credit++;
+        served->active = true;
+    }
 }
 
 static void refuse_one(Served *served, ServeAction *action) {
@@ -216,10 +240,10 @@ bool serve_next(Serve *serve, ServeAction *action) {
             refuse_one(served, action);
             return true;
         }
-        if (served->waits || served->credit == 0)
+        if (served->waits || served->blocked || served->credit == 0)
             continue;
         uint64_t left = served->total - served->offset;
-        size_t length = left < WIRE_CHUNK_BYTES ? (size_t)left : WIRE_CHUNK_BYTES;
+        size_t length = left < served->chunk ? (size_t)left : served->chunk;
         *action = (ServeAction){
             .kind = SERVE_CHUNK,
             .connection = served->connection,
@@ -240,16 +264,35 @@ bool serve_next(Serve *serve, ServeAction *action) {
 
 /* ---- fetching ---- */
 
-/* Each asking has a number of its own, so that chunks of an earlier one are nobody's. */
+/* What is asked of a peer, slow ones first: where so much has come in a tenth of a second, what the next has on its way comes in about a second. */
+typedef struct Pace {
+    uint32_t chunk, credit;
+    int running;    /* transfers at once */
+    uint64_t quick; /* bytes */
+} Pace;
+
+enum { PACE_AT_FIRST = 1, PACE_QUICK_MS = 100, PACE_SLOW_MS = 1000 }; /* slow: without a chunk */
+static const Pace paces[] = {
+    {16 << 10, 1, 1, 32 << 10},
+    {32 << 10, 2, 2, 96 << 10},
+    {128 << 10, 2, 4, 768 << 10},
+    {256 << 10, 4, 8, 2 << 20},
+    {WIRE_CHUNK_BYTES, TRANSFER_CREDIT, TRANSFER_FETCHED, UINT64_MAX},
+};
+
+/* A transfer's number is that of the request and, in its low bits, the how manieth asking it is: chunks of earlier askings are as good. */
+enum { ASKING_BITS = 16 };
+
 typedef struct Fetching {
     bool active, waits; /* waits: for its turn */
     FetchRequest request;
-    uint64_t order; /* of those that wait */
-    uint64_t transfer;
+    uint64_t order;    /* of those that wait */
+    uint64_t transfer; /* of the last asking */
     uint64_t got, total;
-    uint32_t owed; /* credit not yet given back */
-    uint64_t asked_ms, got_ms;
-    bool ask, ended, well; /* actions that are due */
+    uint32_t credit, owed;     /* chunks that may be on their way, and those of them that have come */
+    uint64_t again_ms, got_ms; /* again: when it is to be asked for once more */
+    bool refused;              /* at the last asking */
+    bool ask, ended, well;     /* actions that are due */
     const char *why;
 } Fetching;
 
@@ -257,6 +300,10 @@ typedef struct Peer {
     bool heard, silent;
     uint64_t heard_ms;  /* last */
     uint64_t silent_ms; /* since when it is taken to be */
+    int pace, running;
+    uint64_t chunk_ms;              /* the last chunk, or when the first of those that run was asked for */
+    uint64_t paced_ms;              /* the same, or when something was asked for again */
+    uint64_t quick_bytes, quick_ms; /* what has come since then */
 } Peer;
 
 struct FetchPlane {
@@ -264,7 +311,7 @@ struct FetchPlane {
     int capacity, running; /* running: neither waiting nor over */
     Peer *peers;
     uint32_t peer_count;
-    uint64_t next_transfer, next_order;
+    uint64_t next_request, next_order;
     int turn;
 };
 
@@ -274,7 +321,9 @@ FetchPlane *fetch_new(int capacity, uint32_t peers) {
     plane->peers = new_zeroed(peers, sizeof *plane->peers);
     plane->capacity = capacity;
     plane->peer_count = peers;
-    plane->next_transfer = 1;
+    plane->next_request = 1;
+    for (uint32_t p = 0; p < peers; p++)
+        plane->peers[p].pace = PACE_AT_FIRST;
     return plane;
 }
 
@@ -294,14 +343,22 @@ bool fetch_busy(const FetchPlane *plane) {
 }
 
 static void ask_again(FetchPlane *plane, Fetching *fetching, uint64_t now_ms) {
-    fetching->transfer = plane->next_transfer++;
+    uint64_t askings = UINT64_C(1) << ASKING_BITS;
+    fetching->transfer = fetching->transfer / askings * askings + (fetching->transfer + 1) % askings;
+    fetching->credit = paces[plane->peers[fetching->request.peer].pace].credit;
     fetching->owed = 0;
+    fetching->refused = false;
     fetching->ask = true;
-    fetching->asked_ms = now_ms;
+    fetching->again_ms = now_ms + TRANSFER_RETRY_MS;
 }
 
 static void begin(FetchPlane *plane, Fetching *fetching, uint64_t now_ms) {
+    Peer *peer = &plane->peers[fetching->request.peer];
     plane->running++;
+    if (peer->running++ == 0) {
+        peer->chunk_ms = peer->paced_ms = peer->quick_ms = now_ms;
+        peer->quick_bytes = 0;
+    }
     fetching->waits = false;
     fetching->got_ms = now_ms;
     ask_again(plane, fetching, now_ms);
@@ -313,7 +370,9 @@ static void begin_waiting(FetchPlane *plane, uint64_t now_ms) {
         Fetching *first = NULL;
         for (int i = 0; i < plane->capacity; i++) {
             Fetching *fetching = &plane->transfers[i];
-            if (fetching->active && fetching->waits && !fetching->ended && (!first || fetching->order < first->order))
+            const Peer *peer = &plane->peers[fetching->request.peer];
+            if (fetching->active && fetching->waits && !fetching->ended && peer->running < paces[peer->pace].running &&
+                (!first || fetching->order < first->order))
                 first = fetching;
         }
         if (!first)
@@ -341,12 +400,17 @@ bool fetch_start(FetchPlane *plane, const FetchRequest *request, uint64_t now_ms
     if (peer->silent && now_ms - peer->silent_ms < TRANSFER_SILENT_MS)
         return false;
     if (peer->silent)
-        *peer = (Peer){.heard = false};
+        *peer = (Peer){.pace = PACE_AT_FIRST, .running = peer->running};
     uint64_t total;
     Region place = landing(request);
     if (!tile_region_bytes(&request->into, &place, &total))
         return false;
-    *fetching = (Fetching){.active = true, .waits = true, .request = *request, .order = plane->next_order++, .total = total};
+    *fetching = (Fetching){.active = true,
+        .waits = true,
+        .request = *request,
+        .order = plane->next_order++,
+        .transfer = plane->next_request++ << ASKING_BITS,
+        .total = total};
     begin_waiting(plane, now_ms);
     return true;
 }
@@ -356,10 +420,12 @@ void fetch_heard(FetchPlane *plane, uint32_t peer, uint64_t now_ms) {
     plane->peers[peer].heard_ms = now_ms;
 }
 
-static Fetching *fetching_find(FetchPlane *plane, uint64_t transfer) {
+/* Of any asking. */
+static Fetching *fetching_find(FetchPlane *plane, uint32_t peer, uint64_t transfer) {
     for (int i = 0; i < plane->capacity; i++) {
         Fetching *fetching = &plane->transfers[i];
-        if (fetching->active && !fetching->waits && !fetching->ended && fetching->transfer == transfer)
+        if (fetching->active && !fetching->waits && !fetching->ended && fetching->request.peer == peer &&
+            fetching->transfer >> ASKING_BITS == transfer >> ASKING_BITS)
             return fetching;
     }
     return NULL;
@@ -367,39 +433,63 @@ static Fetching *fetching_find(FetchPlane *plane, uint64_t transfer) {
 
 static void end(FetchPlane *plane, Fetching *fetching, bool well, const char *why) {
     plane->running -= !fetching->waits;
+    plane->peers[fetching->request.peer].running -= !fetching->waits;
     fetching->ended = true;
     fetching->well = well;
     fetching->why = why;
     fetching->ask = false;
 }
 
-void fetch_chunk(FetchPlane *plane, const Chunk *chunk, const void *bulk, size_t bulk_length, uint64_t now_ms) {
-    Fetching *fetching = fetching_find(plane, chunk->transfer);
+/* The peer goes at the pace that its chunks come at. */
+static void set_pace(Peer *peer, size_t length, uint64_t now_ms) {
+    if (now_ms - peer->paced_ms > PACE_SLOW_MS && peer->pace > 0)
+        peer->pace--;
+    bool quick = now_ms - peer->quick_ms <= PACE_QUICK_MS;
+    peer->quick_bytes = quick ? peer->quick_bytes + length : 0;
+    if (!quick)
+        peer->quick_ms = now_ms;
+    if (peer->quick_bytes >= paces[peer->pace].quick) {
+        peer->pace++;
+        peer->quick_bytes = 0;
+    }
+    peer->chunk_ms = peer->paced_ms = now_ms;
+}
+
+void fetch_chunk(FetchPlane *plane, uint32_t peer, const Chunk *chunk, const void *bulk, size_t bulk_length, uint64_t now_ms) {
+    Fetching *fetching = fetching_find(plane, peer, chunk->transfer);
+    set_pace(&plane->peers[peer], bulk_length, now_ms);
     if (!fetching)
         return;
-    bool sound = chunk->total == fetching->total && chunk->offset == fetching->got && bulk_length > 0 &&
-                 bulk_length <= fetching->total - fetching->got && XXH3_64bits(bulk, bulk_length) == chunk->hash;
+    bool late = chunk->transfer != fetching->transfer; /* of an earlier asking */
+    bool sound = chunk->total == fetching->total && chunk->offset <= fetching->got && bulk_length > 0 &&
+                 bulk_length <= fetching->total - chunk->offset && XXH3_64bits(bulk, bulk_length) == chunk->hash;
     if (!sound) {
-        ask_again(plane, fetching, now_ms);
+        if (!late)
+            ask_again(plane, fetching, now_ms);
         return;
     }
+    fetching->owed += !late;
+    uint64_t had = fetching->got - chunk->offset; /* of its bytes, from an earlier asking */
+    if (had >= bulk_length)
+        return;
     Region place = landing(&fetching->request);
-    tile_unpack(&fetching->request.into, &place, fetching->got, bulk_length, bulk);
-    fetching->got += bulk_length;
-    fetching->got_ms = fetching->asked_ms = now_ms;
-    fetching->owed++;
+    tile_unpack(&fetching->request.into, &place, fetching->got, bulk_length - had, (const char *)bulk + had);
+    fetching->got += bulk_length - had;
+    fetching->got_ms = now_ms;
+    fetching->again_ms = now_ms + TRANSFER_RETRY_MS;
     if (fetching->got == fetching->total)
         end(plane, fetching, true, NULL);
 }
 
-void fetch_refused(FetchPlane *plane, const FetchRefused *refused, uint64_t now_ms) {
-    Fetching *fetching = fetching_find(plane, refused->transfer);
-    if (!fetching)
+void fetch_refused(FetchPlane *plane, uint32_t peer, const FetchRefused *refused, uint64_t now_ms) {
+    Fetching *fetching = fetching_find(plane, peer, refused->transfer);
+    if (!fetching || fetching->transfer != refused->transfer)
         return;
     switch (refused->code) {
     case FETCH_NOT_YET:
     case FETCH_BUSY:
-        fetching->asked_ms = now_ms - TRANSFER_RETRY_MS + TRANSFER_WAIT_MS; /* ask again soon */
+        fetching->refused = true;
+        fetching->again_ms = now_ms + TRANSFER_WAIT_MS;
         break;
     case FETCH_GONE:
         end(plane, fetching, false, "the peer no longer has the tile");
@@ -412,10 +502,18 @@ void fetch_refused(FetchPlane *plane, const FetchRefused *refused, uint64_t now_
     }
 }
 
+static uint64_t later(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
 /* Nothing at all has been heard of the peer while this waited for it. */
 static bool is_silent(const Peer *peer, const Fetching *fetching, uint64_t now_ms) {
-    uint64_t since = peer->heard_ms > fetching->got_ms ? peer->heard_ms : fetching->got_ms;
-    return now_ms - since >= (peer->heard ? TRANSFER_GIVE_UP_MS : TRANSFER_REACH_MS);
+    return now_ms - later(peer->heard_ms, fetching->got_ms) >= (peer->heard ? TRANSFER_GIVE_UP_MS : TRANSFER_REACH_MS);
+}
+
+/* The peer sends, and what this waits for may well come after it: nothing overtakes on a connection. */
+static bool is_queued(const Peer *peer, const Fetching *fetching, uint64_t now_ms) {
+    return !fetching->refused && now_ms - peer->chunk_ms < TRANSFER_RETRY_MS && now_ms - fetching->got_ms < TRANSFER_GIVE_UP_MS / 2;
 }
 
 void fetch_tick(FetchPlane *plane, uint64_t now_ms) {
@@ -432,9 +530,10 @@ void fetch_tick(FetchPlane *plane, uint64_t now_ms) {
             end(plane, fetching, false, peer->heard ? "the peer sends nothing" : "the peer is not to be reached");
         } else if (fetching->waits) {
             continue;
-        } else if (now_ms - fetching->got_ms >= TRANSFER_GIVE_UP_MS) {
+        } else if (now_ms - later(fetching->got_ms, peer->chunk_ms) >= TRANSFER_GIVE_UP_MS) {
             end(plane, fetching, false, "the peer does not send the tile");
-        } else if (now_ms - fetching->asked_ms >= TRANSFER_RETRY_MS) {
+        } else if (now_ms >= fetching->again_ms && !is_queued(peer, fetching, now_ms)) {
+            peer->paced_ms = now_ms; /* what is lost does not make a peer slow */
             ask_again(plane, fetching, now_ms);
         }
     }
@@ -461,13 +560,28 @@ void fetch_lose(FetchPlane *plane, uint32_t peer) {
             end(plane, &plane->transfers[i], false, "the peer is lost");
 }
 
-static void make_fetch(const Fetching *fetching, FetchAction *action) {
+static void make_fetch(const FetchPlane *plane, const Fetching *fetching, FetchAction *action) {
     const FetchRequest *request = &fetching->request;
     *action = (FetchAction){.kind = FETCH_SEND_FETCH, .tag = request->tag, .peer = request->peer};
-    action->fetch = (Fetch){.transfer = fetching->transfer, .tensor = request->tensor, .offset = fetching->got, .credit = TRANSFER_CREDIT};
+    action->fetch = (Fetch){.transfer = fetching->transfer, .tensor = request->tensor, .offset = fetching->got, .credit = fetching->credit};
+    action->fetch.chunk = paces[plane->peers[request->peer].pace].chunk;
     memcpy(action->fetch.tile, request->tile, sizeof action->fetch.tile);
     memcpy(action->fetch.origin, request->region.origin, sizeof action->fetch.origin);
     memcpy(action->fetch.extent, request->region.extent, sizeof action->fetch.extent);
+}
+
+/* As much as the pace allows now: what a slower one does not is not given back. */
+static bool make_credit(const FetchPlane *plane, Fetching *fetching, FetchAction *action) {
+    const Pace *pace = &paces[plane->peers[fetching->request.peer].pace];
+    uint32_t out = fetching->credit - fetching->owed;
+    if (fetching->owed == 0 || out > pace->credit / 2)
+        return false;
+    *action = (FetchAction){.kind = FETCH_SEND_CREDIT,
+        .peer = fetching->request.peer,
+        .credit = {.transfer = fetching->transfer, .credit = pace->credit - out, .chunk = pace->chunk}};
+    fetching->credit = pace->credit;
+    fetching->owed = 0;
+    return true;
 }
 
 bool fetch_next(FetchPlane *plane, FetchAction *action) {
@@ -487,15 +601,11 @@ bool fetch_next(FetchPlane *plane, FetchAction *action) {
         }
         if (fetching->ask) {
             fetching->ask = false;
-            make_fetch(fetching, action);
+            make_fetch(plane, fetching, action);
             return true;
         }
-        if (fetching->owed >= TRANSFER_CREDIT / 2) {
-            *action = (FetchAction){
-                .kind = FETCH_SEND_CREDIT, .peer = fetching->request.peer, .credit = {.transfer = fetching->transfer, .credit = fetching->owed}};
-            fetching->owed = 0;
+        if (make_credit(plane, fetching, action))
             return true;
-        }
     }
     return false;
 }

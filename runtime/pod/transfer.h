@@ -1,5 +1,6 @@
 /* The tile plane: regions of resident tiles from pod to pod, in chunks, under credit, checksummed, resumable. Two pure machines, the one that serves
- * and the one that fetches; the shell moves their frames. Neither allocates after it was made, nor trusts a number that came over the wire. */
+ * and the one that fetches; the shell moves their frames. Neither allocates after it was made, nor trusts a number that came over the wire. How large
+ * chunks are and how many are asked for at once follows from how fast a peer's come: what is on its way should never take many seconds. */
 #ifndef PHOBOS_POD_TRANSFER_H
 #define PHOBOS_POD_TRANSFER_H
 
@@ -7,7 +8,7 @@
 #include "runtime/runtime.h"
 
 enum {
-    TRANSFER_CREDIT = 8,         /* chunks in flight to one fetcher */
+    TRANSFER_CREDIT = 8,         /* chunks in flight of one transfer, at most */
     TRANSFER_SERVED = 256,       /* transfers served at once; further ones are told BUSY */
     TRANSFER_FETCHED = 64,       /* fetched at once; further ones wait */
     TRANSFER_RETRY_MS = 2000,    /* without a chunk: ask again from where it stopped */
@@ -57,9 +58,12 @@ void serve_fetch(Serve *serve, uint64_t connection, const Fetch *fetch, const Ti
 void serve_await(Serve *serve, uint64_t connection, const Fetch *fetch, int64_t place, uint64_t now_ms);
 void serve_ready(Serve *serve, int64_t place, const TileView *tile); /* NULL: it will not come */
 void serve_credit(Serve *serve, uint64_t connection, const Credit *credit, uint64_t now_ms);
-void serve_tick(Serve *serve, uint64_t now_ms); /* forgets whom nothing was heard from for long */
+/* Forgets whom nothing was heard from for long; who could not take a chunk is tried again. */
+void serve_tick(Serve *serve, uint64_t now_ms);
 /* The next frame to send, a transfer at a time in turn; false: none. */
 bool serve_next(Serve *serve, ServeAction *action);
+/* That chunk found no room on its way: nothing more goes to its connection until the next tick. */
+void serve_blocked(Serve *serve, const ServeAction *action);
 
 /* ---- fetching ---- */
 
@@ -93,8 +97,8 @@ void fetch_free(FetchPlane *plane);
 /* False: the peer is not to be asked now, or there is no room. */
 bool fetch_start(FetchPlane *plane, const FetchRequest *request, uint64_t now_ms);
 void fetch_heard(FetchPlane *plane, uint32_t peer, uint64_t now_ms); /* any frame of a peer */
-void fetch_chunk(FetchPlane *plane, const Chunk *chunk, const void *bulk, size_t bulk_length, uint64_t now_ms);
-void fetch_refused(FetchPlane *plane, const FetchRefused *refused, uint64_t now_ms);
+void fetch_chunk(FetchPlane *plane, uint32_t peer, const Chunk *chunk, const void *bulk, size_t bulk_length, uint64_t now_ms);
+void fetch_refused(FetchPlane *plane, uint32_t peer, const FetchRefused *refused, uint64_t now_ms);
 void fetch_tick(FetchPlane *plane, uint64_t now_ms);
 bool fetch_next(FetchPlane *plane, FetchAction *action);
 /* The peer could not be sent what was due to it, and now it can: it is asked again. */

@@ -206,9 +206,9 @@ static void arrive(Sim *sim, const Frame *frame) {
     else if (frame->type == WIRE_CREDIT)
         serve_credit(node->serve, (uint64_t)frame->from + 1, &frame->credit, sim->now_ms);
     else if (frame->type == WIRE_CHUNK)
-        fetch_chunk(node->fetches, &frame->chunk, frame->bulk, frame->length, sim->now_ms);
+        fetch_chunk(node->fetches, (uint32_t)frame->from, &frame->chunk, frame->bulk, frame->length, sim->now_ms);
     else
-        fetch_refused(node->fetches, &frame->refused, sim->now_ms);
+        fetch_refused(node->fetches, (uint32_t)frame->from, &frame->refused, sim->now_ms);
 }
 
 static void arrive_all(Sim *sim) {
