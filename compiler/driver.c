@@ -395,30 +395,34 @@ static bool write_output(Compilation *c) {
     return done || fail(error);
 }
 
+static const char *depfile_of(const Compilation *c) {
+    return depfile_name(c->context.arena, c->options, c->output ? c->output : base_name(c->options->input));
+}
+
 /* The depfile is complete before the output appears, and takes its place after it. */
 static bool write_outputs(Compilation *c) {
     if (!c->options->depfile)
         return write_output(c);
     Arena *arena = c->context.arena;
-    const char *target = c->output ? c->output : "-";
+    const char *path = depfile_of(c);
     Buffer text = {0};
-    depfile_print(&text, c->options, target);
-    Output depfile;
+    depfile_print(arena, &text, c->options, c->output ? c->output : "-");
+    Output depfile = {.fd = -1};
     char *error = NULL;
-    if (!output_begin(arena, depfile_name(arena, c->options, c->output ? c->output : base_name(c->options->input)), "", &depfile, &error))
-        return fail(error);
-    bool done = output_write(arena, &depfile, text.data, text.length, &error) || fail(error);
+    bool done =
+        !path ? write_stdout(&text)
+              : (output_begin(arena, path, "", &depfile, &error) && output_write(arena, &depfile, text.data, text.length, &error)) || fail(error);
+    done = done && write_output(c) && (!path || output_commit(arena, &depfile, &error) || fail(error));
+    output_abandon(&depfile);
     buffer_free(&text);
-    if (!done || !write_output(c)) {
-        output_abandon(&depfile);
-        return false;
-    }
-    return output_commit(arena, &depfile, &error) || fail(error);
+    return done;
 }
 
 /* Would one replace the other? What is no regular file, such as /dev/null, takes both. */
 static bool same_place(Arena *arena, const char *a, const char *b) {
     struct stat first, second;
+    if (same_file(a, b))
+        return true;
     if (strcmp(base_name(a), base_name(b)) != 0 || (stat(a, &first) == 0 && !S_ISREG(first.st_mode)))
         return false;
     const char *folders[2] = {arena_printf(arena, "%.*s.", (int)(base_name(a) - a), a), arena_printf(arena, "%.*s.", (int)(base_name(b) - b), b)};
@@ -429,8 +433,10 @@ static bool outputs_differ(const Compilation *c, int *status) {
     static const char *const names[] = {"the output", "the header", "the depfile"};
     const Options *options = c->options;
     Arena *arena = c->context.arena;
-    const char *paths[] = {c->output, options->emit == EMIT_LIB ? library_header_path(arena, c->output) : NULL,
-        options->depfile ? depfile_name(arena, options, c->output ? c->output : base_name(options->input)) : NULL};
+    const char *paths[] = {
+        c->output, options->emit == EMIT_LIB ? library_header_path(arena, c->output) : NULL, options->depfile ? depfile_of(c) : NULL};
+    if (options->depfile && !c->output && !paths[2])
+        return usage_fault(status, "standard output is named for the output and for the depfile");
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < i; k++)
             if (paths[i] && paths[k] && same_place(arena, paths[i], paths[k]))

@@ -77,8 +77,8 @@ typedef struct Options {
     VEC(Define) defines;
     bool no_cluster;
     bool depfile;                      /* -MD */
-    const char *depfile_path;          /* NULL: the output's name with .d */
-    VEC(const char *) depfile_targets; /* empty: the output */
+    const char *depfile_path;          /* NULL: the output's name with .d; "-": standard output */
+    VEC(const char *) depfile_targets; /* as they stand there; empty: the output */
     bool depfile_phony;
     VEC(WarningChoice) warnings; /* in the order given */
     bool remarks[REMARK_COUNT];
@@ -103,8 +103,10 @@ bool response_expand(Arena *arena, int argc, char **argv, Arguments *out);
 /* ---- depfile.c ---- */
 
 /* The text of the depfile: each target depends on `input`. */
-void depfile_print(Buffer *buffer, const Options *options, const char *output);
-const char *depfile_name(Arena *arena, const Options *options, const char *output);
+void depfile_print(Arena *arena, Buffer *buffer, const Options *options, const char *output);
+const char *depfile_name(Arena *arena, const Options *options, const char *output); /* NULL: standard output */
+/* As make reads names: a space is escaped, with the backslashes before it doubled, '#' is escaped, '$' doubled. */
+const char *depfile_escape(Arena *arena, const char *name);
 
 /* ---- build_id.c ---- */
 

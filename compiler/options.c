@@ -32,8 +32,10 @@ typedef enum ValueForm {
     X(JOBS, "-j", VALUE_JOINED, "N", "threads that may generate code")                                                                               \
     X(NO_CLUSTER, "--no-cluster", VALUE_NONE, "", "build without the second reading")                                                                \
     X(DEPFILE, "-MD", VALUE_NONE, "", "write a depfile for make")                                                                                    \
-    X(DEPFILE_PATH, "-MF", VALUE_JOINED, "FILE", "its name")                                                                                         \
+    X(DEPFILE_OWN, "-MMD", VALUE_NONE, "", "the same")                                                                                               \
+    X(DEPFILE_PATH, "-MF", VALUE_JOINED, "FILE", "its name; '-' is standard output")                                                                 \
     X(DEPFILE_TARGET, "-MT", VALUE_JOINED, "TARGET", "the target in it")                                                                             \
+    X(DEPFILE_QUOTED, "-MQ", VALUE_JOINED, "TARGET", "the target in it, escaped for make")                                                           \
     X(DEPFILE_PHONY, "-MP", VALUE_NONE, "", "phony targets for included files")                                                                      \
     X(WARNING, "-W", VALUE_GLUED, "NAME", "turn a warning on, -Wno-NAME off; -Wall, -Werror")                                                        \
     X(REMARK, "-R", VALUE_GLUED, "NAME", "say how code for GPUs came about, see below; -Rno-NAME, -Rall")                                            \
@@ -333,6 +335,7 @@ static bool apply(Parser *p, OptionId id, const char *value) {
         options->no_cluster = true;
         return true;
     case OPTION_DEPFILE:
+    case OPTION_DEPFILE_OWN:
         options->depfile = true;
         return true;
     case OPTION_DEPFILE_PATH:
@@ -340,6 +343,9 @@ static bool apply(Parser *p, OptionId id, const char *value) {
         return true;
     case OPTION_DEPFILE_TARGET:
         vec_push(p->arena, &options->depfile_targets, value);
+        return true;
+    case OPTION_DEPFILE_QUOTED:
+        vec_push(p->arena, &options->depfile_targets, depfile_escape(p->arena, value));
         return true;
     case OPTION_DEPFILE_PHONY:
         options->depfile_phony = true;
@@ -461,7 +467,7 @@ static bool check_together(Parser *p) {
         return usage_error("'%s' needs a GPU target, such as '--gpu=sm_80'", options->cubin ? "--cubin" : "--emit=ptx");
     options->gpu_auto |= !options->gpu_none && !options->gpus.count;
     if (!options->depfile && (options->depfile_path || options->depfile_targets.count || options->depfile_phony))
-        return usage_error("'-MF', '-MT' and '-MP' need '-MD'");
+        return usage_error("'-MF', '-MT', '-MQ' and '-MP' need '-MD'");
     if (!options->levels.count) {
         vec_push(p->arena, &options->levels, level_names[1]);
         vec_push(p->arena, &options->levels, level_names[2]);

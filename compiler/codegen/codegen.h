@@ -67,13 +67,14 @@ bool archive_print(Arena *arena, const Buffer *object, const char *symbol, const
 /* ---- output.c: files under construction ----
  *
  * Contents go to a temporary beside the target, which takes its place when it is whole. Temporaries are removed on failure and when a signal ends the
- * process. A target that exists and is no regular file (/dev/null, a pipe) is written to, not replaced. */
+ * process. A target that exists and is no regular file (/dev/null, a pipe, /dev/stdout) is written to, not replaced; a link stays one. */
 
 typedef struct Output {
-    const char *path;
-    char *temporary; /* NULL once committed or abandoned */
-    int fd;          /* of the temporary */
-    bool in_place;   /* a special file: commit copies */
+    const char *path;   /* as named, in messages */
+    const char *target; /* what it is a link to, or itself */
+    char *temporary;    /* NULL once committed or abandoned */
+    int fd;             /* of the temporary */
+    bool in_place;      /* a special file: commit copies */
 } Output;
 
 void output_catch_signals(void); /* SIGHUP, SIGINT, SIGTERM, unless ignored */
@@ -82,11 +83,22 @@ bool output_begin(Arena *arena, const char *path, const char *suffix, Output *ou
 bool output_write(Arena *arena, Output *output, const char *data, size_t length, char **error);
 bool output_commit(Arena *arena, Output *output, char **error); /* abandons it on failure */
 void output_abandon(Output *output);
-void output_set_child(int pid); /* killed by the signals above; 0: none */
+/* Processes that the signals above kill; at most MOST_COMMANDS. */
+void output_add_child(int pid);
+void output_forget_child(int pid);
 
 /* ---- command.c ---- */
 
+enum { MOST_COMMANDS = 16 }; /* at once */
+
+typedef struct Command {
+    const char *program, *what;
+    int pid;
+} Command;
+
 /* Runs arguments[0], found on the PATH, to its end. On failure gives false and "cannot WHAT: why; INSTALL" in *error. */
+bool command_start(Arena *arena, char *const *arguments, const char *what, const char *install, Command *command, char **error);
+bool command_wait(Arena *arena, const Command *command, char **error);
 bool command_run(Arena *arena, char *const *arguments, const char *what, const char *install, char **error);
 
 /* ---- link.c ---- */

@@ -11,17 +11,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_PENDING 8
+#define MAX_PENDING (8 + 2 * MOST_COMMANDS)
 
 static const int ending_signals[] = {SIGHUP, SIGINT, SIGTERM};
 #define ENDING_COUNT (sizeof ending_signals / sizeof *ending_signals)
 
 static char pending[MAX_PENDING][PATH_MAX]; /* temporaries that exist; "" is a free place */
-static volatile sig_atomic_t child;
+static volatile sig_atomic_t children[MOST_COMMANDS]; /* 0 is a free place */
 
 static void clean_up_and_die(int number) {
-    if (child > 0)
-        kill((pid_t)child, SIGKILL);
+    for (int i = 0; i < MOST_COMMANDS; i++)
+        if (children[i] > 0)
+            kill((pid_t)children[i], SIGKILL);
     for (int i = 0; i < MAX_PENDING; i++)
         if (pending[i][0])
             unlink(pending[i]);
@@ -45,8 +46,21 @@ void output_catch_signals(void) {
     }
 }
 
-void output_set_child(int pid) {
-    child = pid;
+/* Puts `to` in the first place that has `from`. */
+static void change_child(int from, int to) {
+    for (int i = 0; i < MOST_COMMANDS; i++)
+        if (children[i] == from) {
+            children[i] = to;
+            return;
+        }
+}
+
+void output_add_child(int pid) {
+    change_child(0, pid);
+}
+
+void output_forget_child(int pid) {
+    change_child(pid, 0);
 }
 
 /* ---- temporaries ---- */
@@ -86,11 +100,39 @@ static char *sentence(Arena *arena, const Output *output) {
     return arena_printf(arena, "cannot write '%s': %s", output->path, strerror(errno));
 }
 
-bool output_begin(Arena *arena, const char *path, const char *suffix, Output *output, char **error) {
-    *output = (Output){.path = path, .fd = -1};
+static bool begins(const char *text, const char *start) {
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* What links lead to, which stay links. One of /proc stands for an open file that may have no name: it is not followed. */
+static const char *follow_links(Arena *arena, const char *path) {
+    enum { MOST_LINKS = 40 }; /* as Linux has it */
+    for (int i = 0; i < MOST_LINKS; i++) {
+        char target[PATH_MAX], folder[PATH_MAX];
+        ssize_t length = readlink(path, target, sizeof target - 1);
+        if (length < 0)
+            break;
+        target[length] = '\0';
+        const char *slash = strrchr(path, '/');
+        const char *parent = slash ? arena_printf(arena, "%.*s", (int)(slash - path) + 1, path) : "./";
+        if (realpath(parent, folder) && begins(folder, "/proc/"))
+            break;
+        path = target[0] == '/' ? arena_strndup(arena, target, (size_t)length) : arena_printf(arena, "%s%s", slash ? parent : "", target);
+    }
+    return path;
+}
+
+/* Not the name of a regular file, nor free to be that of one. */
+static bool is_special(const char *target) {
     struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-        if (S_ISDIR(status.st_mode)) {
+    return (lstat(target, &status) == 0 && S_ISLNK(status.st_mode)) || (stat(target, &status) == 0 && !S_ISREG(status.st_mode));
+}
+
+bool output_begin(Arena *arena, const char *path, const char *suffix, Output *output, char **error) {
+    *output = (Output){.path = path, .target = follow_links(arena, path), .fd = -1};
+    struct stat status;
+    if (is_special(output->target)) {
+        if (stat(output->target, &status) == 0 && S_ISDIR(status.st_mode)) {
             errno = EISDIR;
             *error = sentence(arena, output);
             return false;
@@ -101,7 +143,7 @@ bool output_begin(Arena *arena, const char *path, const char *suffix, Output *ou
         const char *folder = getenv("TMPDIR");
         output->temporary = arena_printf(arena, "%s/phobosc-XXXXXX%s", folder && *folder ? folder : "/tmp", suffix);
     } else {
-        output->temporary = arena_printf(arena, "%s.XXXXXX%s", path, suffix);
+        output->temporary = arena_printf(arena, "%s.XXXXXX%s", output->target, suffix);
     }
     output->fd = make_temporary(output->temporary, strlen(suffix));
     if (output->fd < 0 || fchmod(output->fd, default_mode()) != 0) {
@@ -132,10 +174,19 @@ bool output_write(Arena *arena, Output *output, const char *data, size_t length,
     return false;
 }
 
-/* Opened anew by name: a linker may have put another file in the temporary's place. */
-static bool copy_to_special(const Output *output) {
+/* One of our own open files is written to where it is: another opening of it would begin anew. */
+static int open_special(Arena *arena, const char *target) {
+    char own[64], folder[PATH_MAX];
+    snprintf(own, sizeof own, "/proc/%d/fd", (int)getpid());
+    const char *name = strrchr(target, '/');
+    bool is_own = name && realpath(arena_printf(arena, "%.*s", (int)(name - target), target), folder) && strcmp(folder, own) == 0;
+    return is_own ? fcntl(atoi(name + 1), F_DUPFD_CLOEXEC, 0) : open(target, O_WRONLY | O_CLOEXEC);
+}
+
+/* The temporary is opened anew by name: a linker may have put another file in its place. */
+static bool copy_to_special(Arena *arena, const Output *output) {
     int from = open(output->temporary, O_RDONLY | O_CLOEXEC);
-    int to = open(output->path, O_WRONLY | O_CLOEXEC);
+    int to = open_special(arena, output->target);
     bool done = from >= 0 && to >= 0;
     char bytes[1 << 16];
     ssize_t count = 0;
@@ -158,7 +209,7 @@ bool output_commit(Arena *arena, Output *output, char **error) {
     output->fd = -1;
     bool done = close(fd) == 0;
     if (done)
-        done = output->in_place ? copy_to_special(output) : rename(output->temporary, output->path) == 0;
+        done = output->in_place ? copy_to_special(arena, output) : rename(output->temporary, output->target) == 0;
     if (!done)
         *error = sentence(arena, output);
     if (done && !output->in_place) {

@@ -64,7 +64,8 @@ expect 2 "positive number" -j0 add.phb
 expect 2 "a number from 1 to 65536, or 'all'" --variants=few add.phb
 expect 2 "unknown option '-O4'" -O4 add.phb
 expect 2 "did you mean '-Wshadow'?" -Wshadwo add.phb
-expect 2 "'-MF', '-MT' and '-MP' need '-MD'" -MF add.d add.phb
+expect 2 "'-MF', '-MT', '-MQ' and '-MP' need '-MD'" -MF add.d add.phb
+expect 2 "standard output is named for the output and for the depfile" --emit=ir -MD -MF - add.phb
 expect 2 "named for the output and for the depfile" -MD -MF x -o x add.phb
 expect 2 "named for the output and for the depfile" -MD -MF ./x -o x add.phb
 expect 2 "named for the output and for the depfile" -c -MD -o x.d add.phb
@@ -145,7 +146,28 @@ expect 0 "" -c -MD -MP -MF "out/my deps" -MT one -MT two add.phb -o out/add.o
 cp add.phb 'a $x #.phb'
 expect 0 "" -c -MD 'a $x #.phb' -o 'b c.o'
 [ "$(cat 'b c.d')" = 'b\ c.o: a\ $$x\ \#.phb' ] || fail "depfile: $(cat 'b c.d')"
-only out 'a $x #.phb' 'b c.o' 'b c.d'
+expect 0 'a$(b) c$$d\ e: add.phb' -c -MMD -MF - -MT 'a$(b)' -MQ 'c$d e' add.phb
+only out 'a $x #.phb' 'b c.o' 'b c.d' add.o
+expect 0 "ir.d: add.phb" --emit=ir -o ir -MD -MF /dev/stdout -MT ir.d add.phb
+"$phobosc" -c -MD -MF - add.phb >/dev/full 2>stderr
+[ $? = 1 ] && grep -q "cannot write standard output: No space left" stderr || fail "a depfile on a full device: $(cat stderr)"
+only ir stderr
+
+# ---- outputs that are links, and the shell's own files ----
+mkdir out
+ln -s out/real.o link.o
+ln -s ../add.o out/up.o
+expect 0 "" -c add.phb -o link.o
+[ -L link.o ] && [ -f out/real.o ] || fail "a link to a file that was not there is no link any more"
+expect 0 "" -c add.phb -o out/up.o
+[ -L out/up.o ] && cmp add.o out/real.o || fail "a link up"
+expect 2 "named for the output and for the depfile" -c add.phb -o link.o -MD -MF out/real.o
+{ echo before; "$phobosc" --emit=ast add.phb -o /dev/stdout; echo after; } >said 2>stderr
+[ "$(sed -n '1p;$p' said)" = "before
+after" ] && grep -q "kernel add" said && [ -L /dev/stdout ] || fail "/dev/stdout: $(cat said stderr)"
+ln -s loop loop
+expect 1 "Too many levels of symbolic links" -c add.phb -o loop
+only out link.o add.o loop
 
 # ---- what cannot be written ----
 expect 1 "No space left on device" --emit=ir add.phb -o /dev/full
@@ -193,6 +215,35 @@ PATH='' "$phobosc" --cubin -c add.phb -o add.o 2>stderr
 [ $? = 1 ] && grep -qF "add.phb:4:8: error: cannot assemble 'add_v0' for sm_80: 'ptxas' is not on the PATH; install the CUDA toolkit" stderr ||
     fail "without ptxas: $(cat stderr)"
 rm stderr
+# An assembler of ours, which waits for another one to begin: two at once where -j says so, never without.
+mkdir bin
+cat >bin/ptxas <<'PTXAS'
+#!/bin/sh
+: >"$FOLDER/$$"
+for try in $(seq 100); do
+    [ "$(ls "$FOLDER" | wc -l)" -lt 2 ] || break
+    [ "$JOBS" = 1 ] && break
+    sleep 0.05
+done
+ls "$FOLDER" | wc -l >>"$FOLDER.most"
+sleep 0.05
+rm "$FOLDER/$$"
+case $1 in -arch=$REFUSED) exit 3 ;; esac
+cp "$4" "$3"
+PTXAS
+chmod +x bin/ptxas
+mkdir running
+for jobs in 1 2; do
+    rm -f running.most
+    PATH=$work/bin:$PATH FOLDER=$work/running REFUSED=none JOBS=$jobs TMPDIR=$work/out \
+        expect 1 "cannot write '$work/out/phobosc-image'" --cubin --gpu=sm_80,sm_90 -j $jobs -c add.phb -o add$jobs.o
+    PATH=$work/bin:$PATH FOLDER=$work/running REFUSED=none JOBS=$jobs expect 0 "" --cubin --gpu=sm_80,sm_90 -j $jobs -c add.phb -o add$jobs.o
+    [ "$(sort -n running.most | tail -1)" = $jobs ] || fail "-j $jobs: $(cat running.most) at once"
+    PATH=$work/bin:$PATH FOLDER=$work/running REFUSED=sm_80 JOBS=$jobs TMPDIR=$work/running/.. \
+        expect 1 "cannot assemble 'add_v0' for sm_80: 'ptxas' failed with status 3" --cubin --gpu=sm_80,sm_90 -j $jobs -c add.phb -o refused.o
+done
+cmp add1.o add2.o || fail "-j changes machine code"
+only bin running running.most add1.o add2.o
 CC=false expect 1 "'false' failed with status 1" add.phb -o add
 CC='cc -Wl,--no-such-option' expect 1 "cannot link 'add'" add.phb -o add
 expect 1 "No such file or directory" add.phb -o absent/add

@@ -21,27 +21,39 @@ static bool read_back(Arena *arena, const char *path, GpuImage *code, char **err
     return read;
 }
 
-static bool run_ptxas(Arena *arena, const GpuImage *ptx, const char *from, const char *to, char **error) {
-    char *arguments[] = {arena_printf(arena, "ptxas"), arena_printf(arena, "-arch=%s", ptx->target), arena_printf(arena, "-o"),
-        arena_printf(arena, "%s", to), arena_printf(arena, "%s", from), NULL};
-    const char *what = arena_printf(arena, "assemble '%s' for %s", ptx->stages[0].entry, ptx->target);
-    return command_run(arena, arguments, what, "install the CUDA toolkit, or leave '--cubin' out", error);
-}
-
-bool nvptx_assemble(Context *context, const GpuImage *ptx, Span span, GpuImage *code) {
+static bool start_ptxas(Context *context, Assembly *assembly, char **error) {
     Arena *arena = context->arena;
+    const GpuImage *ptx = assembly->ptx;
     const char *folder = getenv("TMPDIR");
     const char *path = arena_printf(arena, "%s/phobosc-image", folder && *folder ? folder : "/tmp");
-    *code = *ptx;
+    if (!output_begin(arena, path, ".ptx", &assembly->from, error) || !output_begin(arena, path, ".cubin", &assembly->to, error) ||
+        !output_write(arena, &assembly->from, ptx->text, (size_t)ptx->size - 1, error))
+        return false;
+    char *arguments[] = {arena_printf(arena, "ptxas"), arena_printf(arena, "-arch=%s", ptx->target), arena_printf(arena, "-o"),
+        assembly->to.temporary, assembly->from.temporary, NULL};
+    const char *what = arena_printf(arena, "assemble '%s' for %s", ptx->stages[0].entry, ptx->target);
+    return command_start(arena, arguments, what, "install the CUDA toolkit, or leave '--cubin' out", &assembly->ptxas, error);
+}
+
+static bool end_assembly(Context *context, Assembly *assembly, bool done, const char *error) {
+    output_abandon(&assembly->from);
+    output_abandon(&assembly->to);
+    if (!done)
+        diag_error(context->diag, assembly->span, "%s", error);
+    return done;
+}
+
+bool nvptx_assemble(Context *context, const GpuImage *ptx, Span span, GpuImage *code, Assembly *assembly) {
+    *assembly = (Assembly){.ptx = ptx, .code = code, .span = span, .from.fd = -1, .to.fd = -1};
+    char *error = NULL;
+    return start_ptxas(context, assembly, &error) || end_assembly(context, assembly, false, error);
+}
+
+bool nvptx_assembled(Context *context, Assembly *assembly) {
+    GpuImage *code = assembly->code;
+    *code = *assembly->ptx;
     code->machine_code = true;
     char *error = NULL;
-    Output from = {.fd = -1}, to = {.fd = -1};
-    bool done = output_begin(arena, path, ".ptx", &from, &error) && output_begin(arena, path, ".cubin", &to, &error) &&
-                output_write(arena, &from, ptx->text, (size_t)ptx->size - 1, &error) &&
-                run_ptxas(arena, ptx, from.temporary, to.temporary, &error) && read_back(arena, to.temporary, code, &error);
-    output_abandon(&from);
-    output_abandon(&to);
-    if (!done)
-        diag_error(context->diag, span, "%s", error);
-    return done;
+    bool done = command_wait(context->arena, &assembly->ptxas, &error) && read_back(context->arena, assembly->to.temporary, code, &error);
+    return end_assembly(context, assembly, done, error);
 }

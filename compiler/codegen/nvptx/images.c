@@ -79,9 +79,8 @@ static bool make_image(Images *images, ClusterKernel *kernel, int number, const 
     return true;
 }
 
-/* Every unit is translated: texts go to their images, and those to machine code. False after an error in the diagnostics. */
-static bool finish_images(Images *images) {
-    bool fine = true;
+/* Every unit is translated: texts go to their images. */
+static void take_texts(Images *images) {
     for (int i = 0; i < images->pending.count; i++) {
         const Pending *pending = &images->pending.items[i];
         GpuImage *image = &pending->variant->images.items[pending->image];
@@ -89,7 +88,23 @@ static bool finish_images(Images *images) {
         image->text = arena_strndup(images->context->arena, text->data, text->length);
         image->size = (int64_t)text->length + 1;
         buffer_free(text);
-        fine = fine && (!images->targets->cubin || nvptx_assemble(images->context, image, pending->span, image + 1));
+    }
+}
+
+/* Machine code for all of them, in their order, some at once. After an error in the diagnostics, false: no more are begun. */
+static bool assemble_images(Images *images) {
+    Assembly running[MOST_COMMANDS];
+    int most = images->targets->jobs < MOST_COMMANDS ? images->targets->jobs : MOST_COMMANDS, begun = 0, ended = 0;
+    bool fine = true;
+    while (ended < begun || (fine && begun < images->pending.count)) {
+        if (fine && begun < images->pending.count && begun - ended < most) {
+            const Pending *pending = &images->pending.items[begun];
+            GpuImage *image = &pending->variant->images.items[pending->image];
+            fine = nvptx_assemble(images->context, image, pending->span, image + 1, &running[begun % most]);
+            begun += fine;
+        } else {
+            fine &= nvptx_assembled(images->context, &running[ended++ % most]);
+        }
     }
     return fine;
 }
@@ -145,7 +160,8 @@ bool codegen_gpu(Context *context, ClusterProgram *program, const GpuTargets *ta
             fine &= make_target(&images, kernel, bulk, FOR_BULK);
     }
     units_end(images.units);
-    return finish_images(&images) && fine;
+    take_texts(&images);
+    return (!targets->cubin || assemble_images(&images)) && fine;
 }
 
 /* ---- --emit=ptx ---- */

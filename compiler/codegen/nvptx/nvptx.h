@@ -35,8 +35,18 @@ void nvptx_translate(Unit *unit);
 
 /* ---- assemble.c ---- */
 
-/* Machine code of an image of PTX, by ptxas; false after an error at `span`. */
-bool nvptx_assemble(Context *context, const GpuImage *ptx, Span span, GpuImage *code);
+/* An image of PTX on its way to machine code. */
+typedef struct Assembly {
+    const GpuImage *ptx;
+    GpuImage *code;
+    Span span;
+    Output from, to;
+    Command ptxas;
+} Assembly;
+
+/* Starts ptxas, at most MOST_COMMANDS at once, and waits for it; false after an error at `span`, with nothing to wait for. */
+bool nvptx_assemble(Context *context, const GpuImage *ptx, Span span, GpuImage *code, Assembly *assembly);
+bool nvptx_assembled(Context *context, Assembly *assembly);
 
 /* ---- target.c, memory.c: inside of the backend ---- */
 
