@@ -297,7 +297,7 @@ static int with_job(const PhbProgram *program, const CommandLine *line) {
         int nodes = values[OPTION_NODES].given ? (int)values[OPTION_NODES].number : 1;
         code = finish_output(plan_print(job, nodes, &options.plan, (PlanFormat)values[OPTION_FORMAT].number, stdout));
     } else if (values[OPTION_ROLE].given && values[OPTION_ROLE].number == ROLE_DOCTOR) {
-        code = finish_output(be_doctor(program, job->sequence != NULL ? NULL : job, line));
+        code = finish_output(be_doctor(program, job, line));
     } else if (values[OPTION_ROLE].given) {
         code = finish_output(serve(job, line));
     } else {

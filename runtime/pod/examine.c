@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,7 +23,7 @@ enum { REACH_MS = 5000, ANSWER_MS = 5000, ROUND_TRIPS = 8, PROBES = 4 /* the fir
 enum { PIECE_BYTES = 256 << 10 }; /* which come soon over slow links as well */
 
 #define READ_BYTES (INT64_C(64) << 20) /* of a file, at most, */
-#define READ_NS UINT64_C(2000000000)   /* for no longer than this */
+#define READ_MS 2000                   /* for no longer than this */
 
 struct Examination {
     void *context;
@@ -31,7 +32,12 @@ struct Examination {
     Examine *request;
     Examined *result;
     Task *task;
+    atomic_bool stop; /* nobody waits for the result any more */
 };
+
+static bool goes_on(const Examination *examination, uint64_t until_ms) {
+    return !atomic_load(&examination->stop) && clock_ms() < until_ms;
+}
 
 Examination *examination_new(void *context, const Keys *keys, const Roots *roots) {
     Examination *examination = new_zeroed(1, sizeof *examination);
@@ -68,8 +74,8 @@ static void way_close(Way *way) {
 }
 
 /* Until it can be sent to, or there is no hope of that. */
-static WayState way_reach(const Way *way) {
-    for (uint64_t until = clock_ms() + REACH_MS; clock_ms() < until;) {
+static WayState way_reach(const Examination *examination, const Way *way) {
+    for (uint64_t until = clock_ms() + REACH_MS; goes_on(examination, until);) {
         zmq_pollitem_t items[2] = {{.socket = way->socket, .events = ZMQ_POLLOUT}, {.socket = way->watch, .events = ZMQ_POLLIN}};
         zmq_poll(items, 2, 100);
         for (Handshake became; (became = handshake_next(way->watch)) != HANDSHAKE_NONE;)
@@ -88,7 +94,7 @@ static void way_send_credit(Way *way, uint64_t transfer) {
 }
 
 /* Asks for the first `rows` x `columns` bytes of the probe tile; *got counts what has come within the time, all of it or not. */
-static WayState way_fetch(Way *way, uint64_t transfer, int64_t rows, int64_t columns, uint64_t *got) {
+static WayState way_fetch(const Examination *examination, Way *way, uint64_t transfer, int64_t rows, int64_t columns, uint64_t *got) {
     uint64_t total = (uint64_t)(rows * columns);
     way->message->header = (WireHeader){.type = WIRE_FETCH};
     way->message->fetch =
@@ -96,7 +102,7 @@ static WayState way_fetch(Way *way, uint64_t transfer, int64_t rows, int64_t col
     if (!socket_send(way->socket, NULL, way->message, NULL, 0))
         return WAY_SILENT;
     *got = 0;
-    for (uint64_t until = clock_ms() + ANSWER_MS; *got < total && clock_ms() < until;) {
+    for (uint64_t until = clock_ms() + ANSWER_MS; *got < total && goes_on(examination, until);) {
         const uint8_t *bulk;
         size_t length;
         zmq_poll(&(zmq_pollitem_t){.socket = way->socket, .events = ZMQ_POLLIN}, 1, 100);
@@ -119,17 +125,17 @@ static void examine_way(const Examination *examination, const WirePeer *peer, Wi
     uint64_t got = 0;
     zmq_msg_init(&way.frame);
     WayState state = way_open(examination, peer, &way);
-    result->state = (uint8_t)(state == WAY_FINE ? way_reach(&way) : state);
+    result->state = (uint8_t)(state == WAY_FINE ? way_reach(examination, &way) : state);
     for (uint64_t trip = 1; result->state == WAY_FINE && trip <= ROUND_TRIPS; trip++) {
         uint64_t begun = clock_ns();
-        result->state = (uint8_t)way_fetch(&way, trip, 1, 1, &got);
+        result->state = (uint8_t)way_fetch(examination, &way, trip, 1, 1, &got);
         uint64_t took = clock_ns() - begun;
         if (trip == 1 || took < result->round_trip_ns)
             result->round_trip_ns = took;
     }
     for (uint64_t probe = 1; result->state == WAY_FINE && probe <= PROBES; probe++) {
         uint64_t begun = clock_ns();
-        result->state = (uint8_t)way_fetch(&way, ROUND_TRIPS + probe, WIRE_PROBE_ROWS, WIRE_CHUNK_BYTES, &got);
+        result->state = (uint8_t)way_fetch(examination, &way, ROUND_TRIPS + probe, WIRE_PROBE_ROWS, WIRE_CHUNK_BYTES, &got);
         uint64_t rate = (uint64_t)((double)got * 1e9 / (double)(clock_ns() - begun + 1));
         if (rate > result->rate)
             result->rate = rate;
@@ -143,13 +149,13 @@ static void examine_way(const Examination *examination, const WirePeer *peer, Wi
 
 /* ---- files ---- */
 
-static uint64_t read_rate(int fd) {
+static uint64_t read_rate(const Examination *examination, int fd) {
     enum { PIECE = 1 << 20 };
     char *piece = new_zeroed(PIECE, 1);
-    uint64_t begun = clock_ns();
+    uint64_t begun = clock_ns(), until = clock_ms() + READ_MS;
     int64_t done = 0;
     ssize_t got;
-    while (done < READ_BYTES && clock_ns() - begun < READ_NS && (got = pread(fd, piece, PIECE, done)) > 0)
+    while (done < READ_BYTES && goes_on(examination, until) && (got = pread(fd, piece, PIECE, done)) > 0)
         done += got;
     free(piece);
     return (uint64_t)((double)done * 1e9 / (double)(clock_ns() - begun + 1));
@@ -169,19 +175,19 @@ static int try_folder(const Roots *roots, const char *path) {
     return code;
 }
 
-static void examine_path(const Roots *roots, const WirePath *path, WireSight *sight) {
+static void examine_path(const Examination *examination, const WirePath *path, WireSight *sight) {
     if (path->written)
-        sight->error = (uint32_t)try_folder(roots, path->path);
+        sight->error = (uint32_t)try_folder(examination->roots, path->path);
     if (!path->read || sight->error != 0)
         return;
     struct stat status;
     TensorFile file = {.staging_fd = -1, .lock_fd = -1};
-    file.old_fd = roots_open_file(roots, path->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    file.old_fd = roots_open_file(examination->roots, path->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     int code = file.old_fd < 0 ? errno : fstat(file.old_fd, &status) != 0 ? errno : !S_ISREG(status.st_mode) ? EINVAL : 0;
     WireSeen seen = {.error = (uint32_t)code};
     if (code == 0) {
         proof_look(&file, 0, 0, &seen);
-        sight->rate = read_rate(file.old_fd);
+        sight->rate = read_rate(examination, file.old_fd);
     }
     sight->error = seen.error;
     sight->size = seen.size;
@@ -200,11 +206,11 @@ static bool examine(void *context, Error *error) {
     result->token = request->token;
     result->ways_count = request->peers_count;
     result->sights_count = request->paths_count;
-    for (uint32_t p = 0; p < request->peers_count; p++)
+    for (uint32_t p = 0; p < request->peers_count && !atomic_load(&examination->stop); p++)
         if (p != request->node)
             examine_way(examination, &request->peers[p], &result->ways[p]);
-    for (uint32_t p = 0; p < request->paths_count; p++)
-        examine_path(examination->roots, &request->paths[p], &result->sights[p]);
+    for (uint32_t p = 0; p < request->paths_count && !atomic_load(&examination->stop); p++)
+        examine_path(examination, &request->paths[p], &result->sights[p]);
     return true;
 }
 
@@ -234,6 +240,7 @@ void examination_free(Examination *examination) {
     Error ignored;
     if (examination == NULL)
         return;
+    atomic_store(&examination->stop, true);
     if (examination->task)
         task_end(examination->task, &ignored);
     free(examination->request);

@@ -366,10 +366,13 @@ static void tell_doctor(PodServer *server) {
 
 static void take_examine(PodServer *server) {
     Error error;
+    bool is_asked_again = examination_fd(server->examination) >= 0;
     if (!examination_begin(server->examination, &server->inbox->examine, &error))
         say(server, LOG_WARNING, "%s", error.text);
     else if (examination_fd(server->examination) < 0)
         tell_doctor(server); /* again: what was told is lost */
+    else if (!is_asked_again)
+        say(server, LOG_INFO, "tries what reaches whom, for a doctor");
 }
 
 static void take_messages(PodServer *server) {

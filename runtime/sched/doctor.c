@@ -64,7 +64,7 @@ static const Examine *compose_request(const Doctor *doctor, uint32_t number) {
 
 /* One after the other, so that no way is tried while another one is. */
 static void examine_pods(const Doctor *doctor) {
-    for (uint32_t p = 0; p < doctor->survey->count; p++) {
+    for (uint32_t p = 0; p < doctor->survey->count && !atomic_load(&interrupted); p++) {
         compose_request(doctor, p);
         survey_ask(doctor->survey, p);
     }
@@ -174,6 +174,8 @@ static void close_all(Doctor *doctor) {
 
 static int conclude(Doctor *doctor) {
     const DoctorOptions *options = doctor->options;
+    for (uint32_t p = 0; p < doctor->survey->count; p++)
+        tell_pod(doctor, p);
     uint64_t strangers = doctor->guard ? guard_refused(doctor->guard) : 0;
     if (strangers > 1) { /* the self-test was one */
         printf("refused: %" PRIu64 " connections whose keys are not among the peers\n", strangers - 1);
@@ -203,11 +205,11 @@ int doctor_serve(const PhbProgram *program, const Job *job, const DoctorOptions 
         fprintf(stderr, "error: %s\n", error.text);
     } else {
         survey_wait(doctor->survey, &error);
-        if (!atomic_load(&interrupted))
-            examine_pods(doctor);
-        for (uint32_t p = 0; p < doctor->survey->count; p++)
-            tell_pod(doctor, p);
-        exit_code = conclude(doctor);
+        examine_pods(doctor);
+        if (atomic_load(&interrupted))
+            fprintf(stderr, "error: stopped by the user\n");
+        else
+            exit_code = conclude(doctor);
     }
     close_all(doctor);
     free(doctor);

@@ -89,6 +89,8 @@ static void take_hello(Survey *survey, const Route *route, const char *sender) {
         refuse(survey, hello, route, why);
         return;
     }
+    if (survey->complete)
+        return;
     survey->pods[survey->count].hello = *hello;
     survey->pods[survey->count].route = *route;
     survey->joined_ms = clock_ms();
@@ -146,7 +148,7 @@ static bool say_missing(const Survey *survey, Error *error) {
     return false;
 }
 
-bool survey_wait(Survey *survey, Error *error) {
+static bool wait_for_pods(Survey *survey, Error *error) {
     const SurveyOptions *options = &survey->options;
     uint64_t begun = clock_ms(), least = options->nodes > 0 ? (uint64_t)options->nodes : 1;
     for (;;) {
@@ -159,6 +161,12 @@ bool survey_wait(Survey *survey, Error *error) {
         if (now - begun >= (uint64_t)options->join_timeout_ms)
             return say_missing(survey, error);
     }
+}
+
+bool survey_wait(Survey *survey, Error *error) {
+    bool came = wait_for_pods(survey, error);
+    survey->complete = true;
+    return came;
 }
 
 /* ---- what they are asked ---- */

@@ -36,6 +36,7 @@ typedef struct Survey {
     zmq_msg_t frame;
     Surveyed pods[SURVEY_PODS];
     uint32_t count;
+    bool complete;                 /* who comes now is not looked at: the others are being examined */
     uint64_t token;                /* of pod 0 */
     uint64_t joined_ms;            /* when the last one came */
     uint8_t away[SURVEY_PODS][16]; /* incarnations that were refused */

@@ -438,6 +438,8 @@ case_doctor() {
     pod p1 --advertise=tcp://127.0.0.3:9
     pod p2 --root=elsewhere
     timeout 20 ./other --role=pod --sched=$listen --node-name=p3 >p3.log 2>&1 || true
+    wait_for p2.log "for a doctor"
+    pod p4 # is too late
     ends 1 "$doctor" "the doctor"
     says doctor.log "^p2 -> p1 (tcp://127.0.0.3:9): FAILED: not reached within 5 s"
     says doctor.log "^p1 -> p2 (tcp://127.0.0.1:[0-9]*): [0-9.]* ms"
@@ -445,7 +447,14 @@ case_doctor() {
     says doctor.log "^p2: $work/c.npy: FAILED: "
     says doctor.log "^p3 -> sched: FAILED: it is another build"
     says doctor.log "^error: 5 of 11 checks failed: .*p2 -> p1"
-    kill "$p1" "$p2"
+    : >doctor.log
+    doctor --nodes=3
+    wait_for doctor.log "waiting for pods"
+    kill "$(child "$doctor")"
+    ends 1 "$doctor" "the doctor"
+    says doctor.log "^error: stopped by the user"
+    ! grep FAILED doctor.log || fail "a doctor that was stopped found something wrong"
+    kill "$p1" "$p2" "$p4"
 
     code=0
     timeout 20 ./add --role=doctor --listen=$listen --join-timeout=0.5 >doctor.log 2>&1 || code=$?
