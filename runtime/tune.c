@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define PROBE_SECONDS 0.2     /* how long the leaves of a kernel run at least, one stage after another, to see how fast they are */
+#define LAUNCH_SECONDS 0.01   /* how long launches without work are made */
 #define MEASURED_CANDIDATES 4 /* the model's best, of which --autotune=measure takes the fastest */
 
 /* ---- leaves ---- */
@@ -67,8 +68,8 @@ static double time_launches(Device *device, const Step *step, const PhbLaunch *l
     return seconds[runs / 2];
 }
 
-/* Seconds that a step takes where `threads` threads run it; 0 where it cannot be run. */
-static double measure_step(const Problem *problem, const Step *step, const TuneMachine *machine, int threads) {
+/* Seconds that a step takes where `threads` threads run it, or, without its work, that launching it does; 0 where it cannot be run. */
+static double measure_step(const Problem *problem, const Step *step, const TuneMachine *machine, int threads, bool works) {
     const DeviceType *type = machine->device->type;
     Probe probe = {.failed = false};
     Error error;
@@ -87,7 +88,9 @@ static double measure_step(const Problem *problem, const Step *step, const TuneM
             memset(memory, 0, (size_t)bytes); /* memory that nobody has written to is one page of zeros */
         fill_launch(problem, step, memory, args, &launch);
         sem_init(&probe.ended, 0, 0);
-        seconds = time_launches(device, step, &launch, PROBE_SECONDS / problem->kernel->stage_count, &probe);
+        if (!works)
+            type->cancel(device);
+        seconds = time_launches(device, step, &launch, works ? PROBE_SECONDS / problem->kernel->stage_count : LAUNCH_SECONDS, &probe);
         sem_destroy(&probe.ended);
         free(args);
     }
@@ -104,7 +107,17 @@ static int sharing_pods(const TuneMachine *machine) {
 
 static double time_step(const Problem *problem, const Step *step, const TuneMachine *machine) {
     int pods = machine->device->type->lane_open == NULL ? sharing_pods(machine) : 1;
-    return measure_step(problem, step, machine, pods * machine->threads) * pods;
+    return measure_step(problem, step, machine, pods * machine->threads, true) * pods;
+}
+
+/* What a launch takes besides its work. */
+static void measure_launch(const Problem *problem, const TuneMachine *machine, Model *model) {
+    Step first = step_find(problem, 0, 0);
+    double seconds = measure_step(problem, &first, machine, machine->threads, false);
+    if (seconds <= 0)
+        return;
+    model->launch = seconds;
+    model->launch_from = FIGURE_MEASURED;
 }
 
 /* The first chunk of each stage. */
@@ -195,6 +208,7 @@ static bool measure_all(Job *job, TuneMachine *machine, const PlanOptions *optio
     model->cached &= machine->device->type->lane_open == NULL;
     Problem *problem = options->leaf_flops <= 0 ? problem_bind(job, options->leaf, error) : NULL;
     if (problem != NULL) {
+        measure_launch(problem, machine, model);
         measure_leaves(problem, machine, model);
         model->leaf_from = FIGURE_MEASURED;
         measure_open(problem, machine, model);

@@ -177,5 +177,6 @@ char *model_describe(const Model *model) {
             text = text_append(text, "%s %.3g", shown++ > 0 ? "," : "", model->stage_flops[r]);
     if (shown == 0)
         text = text_append(text, " %.3g", model->leaf_flops);
-    return text_append(text, " F/s (%s), %.3g s a launch (assumed)", figure_source_name(model->leaf_from), model->launch);
+    return text_append(
+        text, " F/s (%s), %.3g s a launch (%s)", figure_source_name(model->leaf_from), model->launch, figure_source_name(model->launch_from));
 }

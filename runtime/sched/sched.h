@@ -294,7 +294,7 @@ typedef enum FigureSource { FIGURE_ASSUMED, FIGURE_GIVEN, FIGURE_MEASURED } Figu
 
 /* The machine as the planner sees it: what one node has. */
 typedef struct Model {
-    FigureSource read_from, write_from, link_from, leaf_from; /* where the figures are from */
+    FigureSource read_from, write_from, link_from, leaf_from, launch_from; /* where the figures are from */
     int64_t memory;           /* bytes of tiles */
     double read_bw, write_bw; /* bytes a second from files, and to them; where they are cached, of one thread */
     double call;              /* seconds that a run of bytes in a file costs besides its length */
