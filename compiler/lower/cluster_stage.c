@@ -182,7 +182,7 @@ static int new_home(Staging *s, const Type *type, Span span, const IrOp *store) 
     ClusterKernel *result = s->split->result;
     Home home = {.store = store, .state = result->states.count};
     if (!store) {
-        const char *name = arena_printf(context->arena, "state %d, of line %u", home.state, span.line);
+        const char *name = arena_printf(context->arena, "state %d (line %u)", home.state, span.line);
         vec_push(context->arena, &result->states, (ClusterState){name, state_type(s, type), -1});
     }
     vec_push(context->arena, &s->homes, home);

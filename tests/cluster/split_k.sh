@@ -166,7 +166,7 @@ refused biased 2 "cannot divide the cluster loop to 'K': the sum in 'C' does not
 perl -e 'print pack("f<", 0.5) x (2 * 64 * 32)' >Q.bin
 for name in Q K V O; do printf '"%s": {"uri": "Q.bin", "dtype": "f32", "shape": [2, 64, 32]}\n' $name; done | paste -sd, | sed 's/Q.bin\(", "dtype": "f32", "shape": \[2, 64, 32\]}\)$/O.bin\1/' >tensors
 printf '{"kernel": "attention", "scalars": {"scale": 1}, "tensors": {%s}}\n' "$(cat tensors)" >job.json
-refused attention 2 "cannot divide the cluster loop to 'T': state 0, of line [0-9]* is no sum"
+refused attention 2 "cannot divide the cluster loop to 'T': state 0 (line [0-9]*) is no sum"
 "$phobosc" --gpu=none "$samples/add/add.phb" -o cluster
 printf '{"tensors": {"a": {"uri": "Q.bin", "dtype": "f32", "shape": [64]}, "b": {"uri": "Q.bin", "dtype": "f32", "shape": [64]}, "c": {"uri": "O.bin"}}}\n' >job.json
 perl -e 'print pack("f<", 0.5) x 64' >Q.bin
