@@ -20,10 +20,14 @@ static bool check_scalar(Verifier *v, const IrValue *value, PhbDType scalar, con
 }
 
 /* The operand `index`, and behind it the number of one. */
-static bool check_mbarrier(Verifier *v, const IrOp *op, int index) {
-    if (!is_of(op->operands.items[index], OP_MBARRIERS))
-        return verify_broken(v, "operand %d is no 'mbarriers'", index + 1);
+static bool check_mbarrier(Verifier *v, const IrOp *op, int index, OpKind kind) {
+    if (!is_of(op->operands.items[index], kind))
+        return verify_broken(v, "operand %d is no '%s'", index + 1, op_info[kind].text);
     return check_scalar(v, op->operands.items[index + 1], PHB_I64, "an mbarrier's number");
+}
+
+static bool check_parity(Verifier *v, const IrOp *op, OpKind kind) {
+    return check_mbarrier(v, op, 0, kind) && check_scalar(v, op->operands.items[2], PHB_I64, "a parity");
 }
 
 static bool check_ring(Verifier *v, const Type *type) {
@@ -44,7 +48,7 @@ static bool check_expect(Verifier *v, const IrOp *op) {
     int64_t bytes;
     if (!op->dim || !dim_is_int(op->dim, &bytes) || bytes <= 0)
         return verify_broken(v, "the number of bytes is missing");
-    return check_mbarrier(v, op, 0) && check_scalar(v, op->operands.items[2], PHB_BOOL, "a condition");
+    return check_mbarrier(v, op, 0, OP_MBARRIERS) && check_scalar(v, op->operands.items[2], PHB_BOOL, "a condition");
 }
 
 bool verify_bulk_copy(Verifier *v, const IrOp *op, const Type *slice) {
@@ -56,19 +60,29 @@ bool verify_bulk_copy(Verifier *v, const IrOp *op, const Type *slice) {
                 verify_same_extent(v, slot->type->dims[1], slice->dims[1]);
     if (!fits)
         return verify_broken(v, "the slice is a '%s', and '%s' no slot for it", verify_type_text(v, slice), verify_type_text(v, slot->type));
-    return check_mbarrier(v, op, op->operands.count - 3) && check_scalar(v, operand_from_end(op, 1), PHB_BOOL, "a condition");
+    return check_mbarrier(v, op, op->operands.count - 3, OP_MBARRIERS) && check_scalar(v, operand_from_end(op, 1), PHB_BOOL, "a condition");
+}
+
+/* Laid out as an accumulator of four warps, all warps of the CTA in use. */
+static bool has_layout(const Verifier *v, const Type *type) {
+    int64_t rows, columns;
+    Layout expected;
+    return v->threads % WARPGROUP == 0 && dim_is_int(type->dims[0], &rows) && dim_is_int(type->dims[1], &columns) &&
+           layout_wgmma(rows, columns, type->layout->warps, &expected) && layout_same(&expected, type->layout) && 32 << expected.warps == v->threads;
 }
 
 static bool check_wgmma(Verifier *v, const IrOp *op) {
     const Type *result = op->results.items[0]->type, *a = op->operands.items[0]->type;
-    int64_t rows, columns, k;
-    Layout expected;
-    for (int i = 0; i < 2; i++)
-        if (!is_of(op->operands.items[i], OP_SLOT) || !is_of(op->operands.items[i]->def->operands.items[0], OP_BULK_RING))
+    int64_t k;
+    for (int i = 0; i < 2; i++) {
+        const IrValue *factor = op->operands.items[i];
+        bool is_tile = i == 0 && factor->type->kind == TYPE_TILE;
+        if (!is_tile && (!is_of(factor, OP_SLOT) || !is_of(factor->def->operands.items[0], OP_BULK_RING)))
             return verify_broken(v, "factor %d lies in no slot of a bulk ring", i + 1);
-    if (v->threads % WARPGROUP != 0 || !dim_is_int(result->dims[0], &rows) || !dim_is_int(result->dims[1], &columns) ||
-        !layout_wgmma(rows, columns, result->layout->warps, &expected) || !layout_same(&expected, result->layout) ||
-        32 << expected.warps != v->threads)
+        if (is_tile && !has_layout(v, factor->type))
+            return verify_broken(v, "the first factor, '%s', is not laid out like an accumulator", verify_type_text(v, factor->type));
+    }
+    if (!has_layout(v, result))
         return verify_broken(v, "'%s' is not laid out as matrix instructions of four warps have it", verify_type_text(v, result));
     return (dtype_bits(a->scalar) == 16 && dim_is_int(a->dims[1], &k) && k * 2 % STEP_BYTES == 0) ||
            verify_broken(v, "'%s' is no factor of such an instruction", verify_type_text(v, a));
@@ -86,11 +100,16 @@ bool verify_async(Verifier *v, const IrOp *op) {
     case OP_BULK_RING:
         return check_ring(v, op->results.items[0]->type);
     case OP_MBARRIERS:
+    case OP_MBARRIERS_OF_ALL:
         return check_mbarriers(v, op->results.items[0]->type);
     case OP_MBARRIER_EXPECT:
         return check_expect(v, op);
     case OP_MBARRIER_WAIT:
-        return check_mbarrier(v, op, 0) && check_scalar(v, op->operands.items[2], PHB_I64, "a parity");
+        return check_parity(v, op, OP_MBARRIERS);
+    case OP_MBARRIER_ARRIVE:
+        return check_mbarrier(v, op, 0, OP_MBARRIERS_OF_ALL);
+    case OP_MBARRIER_WAIT_TO_COPY:
+        return check_parity(v, op, OP_MBARRIERS_OF_ALL) && check_scalar(v, op->operands.items[3], PHB_BOOL, "a condition");
     case OP_WGMMA:
     case OP_WGMMA_T:
         return check_wgmma(v, op);
@@ -190,12 +209,13 @@ static bool check_expected(Verifier *v, const IrBlock *block) {
     return true;
 }
 
-/* A turn fills a slot that an earlier turn has read: behind a barrier that all threads pass when they have waited for that turn. */
+/* A turn fills a slot that an earlier turn has read: behind a barrier that all threads pass when they have waited for that turn, or when all warps
+ * have arrived that did. */
 static bool check_refills(Verifier *v, const IrBlock *block) {
     bool is_free = !block->owner || (block->owner->kind != OP_FOR && block->owner->kind != OP_WHILE);
     for (const IrOp *op = block->first; op; op = op->next) {
         v->op = op;
-        is_free |= op->kind == OP_BARRIER;
+        is_free |= op->kind == OP_BARRIER || op->kind == OP_MBARRIER_WAIT_TO_COPY;
         if (op->kind == OP_BULK_COPY && !is_free)
             return verify_broken(v, "no barrier stands between what read the slot in an earlier turn and what fills it again");
         for (int r = 0; r < op->regions.count; r++)

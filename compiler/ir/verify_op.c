@@ -220,8 +220,8 @@ static bool dot_takes(PhbDType operand, PhbDType result) {
 static bool check_dot(Verifier *v, const IrOp *op) {
     const Type *a = operand_type(op, 0), *b = operand_type(op, 1), *result = result_type(op);
     for (int i = 0; i < 3; i++) {
-        bool is_mma = op->kind == OP_MMA || op->kind == OP_MMA_T;
-        bool is_staged = v->threads && i < 2 && !(is_mma && i == 0 && operand_type(op, 0)->kind == TYPE_TILE);
+        bool is_matrix = op->kind != OP_DOT && op->kind != OP_DOT_T;
+        bool is_staged = v->threads && i < 2 && !(is_matrix && i == 0 && operand_type(op, 0)->kind == TYPE_TILE);
         if (operand_type(op, i)->kind != (is_staged ? TYPE_SHARED : TYPE_TILE) || operand_type(op, i)->rank != 2)
             return verify_broken(
                 v, "expected %s of rank 2, found '%s'", is_staged ? "a staged tile" : "tiles", verify_type_text(v, operand_type(op, i)));
@@ -337,7 +337,8 @@ bool verify_op(Verifier *v, const IrOp *op) {
         return check_const(v, op);
     if (op->kind == OP_ASYNC_WAIT)
         return op->dim ? verify_dim(v, op->dim, SCOPE_STATIC) : verify_broken(v, "how many groups may be left is missing");
-    if (op->kind == OP_SLOT || op->kind == OP_MBARRIER_EXPECT || op->kind == OP_MBARRIER_WAIT || op->kind == OP_WGMMA_WAIT)
+    if (op->kind == OP_SLOT || op->kind == OP_MBARRIER_EXPECT || op->kind == OP_MBARRIER_WAIT || op->kind == OP_MBARRIER_ARRIVE ||
+        op->kind == OP_MBARRIER_WAIT_TO_COPY || op->kind == OP_WGMMA_WAIT)
         return true; /* verify_layouts looks at it */
     if (info->attr == ATTR_DIM)
         return op->dim ? verify_dim(v, op->dim, SCOPE_LEAF) && check_result_i64(v, op) : verify_broken(v, "the dim is missing");

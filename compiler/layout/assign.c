@@ -5,6 +5,8 @@
  * where the tile is defined, so that loops need not do it again. */
 #include "compiler/layout/layout.h"
 
+#include <stdlib.h>
+
 typedef struct Assigner {
     Context *context;
     IrKernel *kernel;
@@ -152,6 +154,17 @@ static void assign_product(Assigner *a, IrOp *op) {
         op->kind = is_turned ? OP_MMA_T : OP_MMA;
 }
 
+/* Slices go to slots by layout_bulk; another first factor is taken from registers. */
+static void assign_wgmma(Assigner *a, IrOp *op) {
+    const IrValue *first = op->operands.items[0];
+    Layout layout;
+    if (first->def && first->def->kind == OP_LOAD)
+        return;
+    if (!layout_wgmma(tile_rows(first->type), tile_columns(first->type), op->results.items[0]->type->layout->warps, &layout))
+        abort(); /* layout_bulk_mark has counted its registers */
+    convert_operand(a, op, 0, &layout);
+}
+
 static void assign_block(Assigner *a, IrBlock *block);
 
 static void assign_op(Assigner *a, IrOp *op) {
@@ -171,8 +184,9 @@ static void assign_op(Assigner *a, IrOp *op) {
     case OP_DOT_T:
         assign_product(a, op);
         return;
-    case OP_WGMMA: /* layout_bulk moves the factors */
+    case OP_WGMMA:
     case OP_WGMMA_T:
+        assign_wgmma(a, op);
         return;
     default:
         if (op_info[op->kind].traits & TRAIT_REDUCES)

@@ -8,28 +8,20 @@
  * A turn waits for its own slots to be full and passes a barrier; then it multiplies, has those slots refilled meanwhile that were read two turns
  * ago, and waits for the products of the turn before. So whoever has passed the barrier has waited for the products of two turns ago, as have all
  * others, and no second set of mbarriers says that a slot is empty. Copies run `slots` - 2 turns ahead. Turns beyond the end are not copied. */
-#include "compiler/layout/layout.h"
+#include "compiler/layout/bulk.h"
 
 enum {
     MOST_SLOTS = 8,
     LEAST_SLOTS = 3,
+    CHAINED_SLOTS = 3, /* at most, and LEAST_CHAINED: chain.c refills slots as soon as they are free */
+    LEAST_CHAINED = 2,
     RUNNING_TURNS = 2, /* whose slots are not free: this one's and the last one's */
-    MOST_DOTS = 4,
-    MOST_COPIES = 2 * MOST_DOTS,
     WARPGROUP = 128,
     GROUP_ROWS = 64,
     ACCUMULATORS = 128, /* registers a thread */
     MOST_BOX = 256,     /* rows and columns of a bulk copy */
     STEP = 16,          /* elements along k of an instruction */
 };
-
-typedef struct Bulk {
-    Ahead ahead;
-    IrKernel *kernel;
-    IrOp *dots[MOST_DOTS], *loads[MOST_COPIES];
-    IrValue *rings[MOST_COPIES], *mbarriers;
-    int dot_count, load_count, slots;
-} Bulk;
 
 /* ---- which products ---- */
 
@@ -41,14 +33,23 @@ static bool is_power(int64_t n) {
     return (n & (n - 1)) == 0;
 }
 
-static bool is_factor(const Bulk *b, const IrValue *tile, const bool *stored) {
+static bool is_load(const IrValue *tile) {
+    return tile->def && tile->def->kind == OP_LOAD;
+}
+
+/* That a tensor map can copy, of a turn or from before the loop. */
+static bool is_slice(const Bulk *b, const IrValue *tile, const bool *stored) {
     const IrOp *load = tile->def;
     int axes[2];
-    if (!load || load->kind != OP_LOAD || load->parent != b->ahead.body || tile->type->rank != 2 || !ir_is_param(load->operands.items[0]))
+    if (!is_load(tile) || tile->type->rank != 2 || !ir_is_param(load->operands.items[0]))
         return false;
     int last = load->operands.items[0]->type->rank - 1;
     slice_axes(load, axes);
     if (axes[1] != last || stored[load->operands.items[0]->index] || tile_rows(tile->type) > MOST_BOX)
+        return false;
+    if (!ir_is_inside(tile, b->ahead.loop))
+        return true;
+    if (load->parent != b->ahead.body)
         return false;
     for (int i = 0; i <= last; i++)
         if (!ahead_follows(&b->ahead, load->operands.items[1 + i]))
@@ -71,11 +72,25 @@ static bool is_carried(const Bulk *b, const IrOp *dot) {
            ir_count_uses(b->ahead.body, acc) == 1 && ir_count_uses(b->ahead.body, next) == 1;
 }
 
-static void add_load(Bulk *b, IrOp *load) {
-    for (int i = 0; i < b->load_count; i++)
-        if (b->loads[i] == load)
+static void add_op(IrOp **ops, int *count, IrOp *op) {
+    for (int i = 0; i < *count; i++)
+        if (ops[i] == op)
             return;
-    b->loads[b->load_count++] = load;
+    ops[(*count)++] = op;
+}
+
+static void add_dot(Bulk *b, IrOp *dot) {
+    b->dots[b->dot_count++] = dot;
+    b->is_chained |= !is_carried(b, dot);
+    for (int i = 0; i < 2; i++) {
+        const IrValue *factor = dot->operands.items[i];
+        bool is_turns = is_load(factor) && ir_is_inside(factor, b->ahead.loop);
+        b->is_chained |= !is_turns;
+        if (is_turns)
+            add_op(b->loads, &b->load_count, factor->def);
+        else if (is_load(factor))
+            add_op(b->kept, &b->kept_count, factor->def);
+    }
 }
 
 /* Whether all that a load gives goes to products of the loop. */
@@ -84,20 +99,18 @@ static bool is_all_used(const Bulk *b, const IrOp *load) {
     for (int d = 0; d < b->dot_count; d++)
         for (int i = 0; i < 2; i++)
             uses += b->dots[d]->operands.items[i] == load->results.items[0];
-    return uses == ir_count_uses(b->ahead.body, load->results.items[0]);
+    return uses == ir_count_uses(b->kernel->body, load->results.items[0]);
 }
 
 /* Why the product cannot go by bulk copies, whatever else its loop does; NULL: it can. */
 static const char *find_refusal(const Bulk *b, const IrOp *dot, const bool *stored) {
     if (!has_shape(dot))
         return "such instructions want factors of f16 or bf16 alike, and powers of two: 64 rows or more, 16 to 256 columns, 16 or more along k";
-    if (!is_carried(b, dot))
-        return "its loop does more with a turn's sum than carry it to the next turn";
     for (int i = 0; i < 2; i++)
-        if (!is_factor(b, dot->operands.items[i], stored))
-            return "a factor is no slice, at most 256 rows, that its loop loads at offsets which follow from the loop's index, of a tensor that the "
-                   "kernel does not "
-                   "store to";
+        if ((i == 1 || is_load(dot->operands.items[i])) && !is_slice(b, dot->operands.items[i], stored))
+            return "a factor is no slice, at most 256 rows, that is loaded before its loop, or in it at offsets which follow from the loop's index, "
+                   "of a "
+                   "tensor that the kernel does not store to";
     return NULL;
 }
 
@@ -108,25 +121,24 @@ static bool find_products(Bulk *b, const bool *stored) {
     for (IrOp *op = b->ahead.body->first; op; op = op->next) {
         if (!is_product(op))
             continue;
-        if (b->dot_count == MOST_DOTS || find_refusal(b, op, stored))
+        if (b->dot_count == BULK_MOST_DOTS || find_refusal(b, op, stored))
             return false;
-        b->dots[b->dot_count++] = op;
-        for (int i = 0; i < 2; i++)
-            add_load(b, op->operands.items[i]->def);
+        add_dot(b, op);
     }
     for (int i = 0; i < b->load_count; i++)
         if (!is_all_used(b, b->loads[i]))
             return false;
-    return b->dot_count > 0;
+    for (int i = 0; i < b->kept_count; i++)
+        if (!is_all_used(b, b->kept[i]))
+            return false;
+    return b->load_count > 0;
 }
 
-/* Of shared memory that a turn's slots take, or that come when they are filled. */
-static int64_t turn_bytes(const Bulk *b, bool with_gaps) {
+/* Of shared memory that slots for the slices take, one of each. */
+static int64_t slots_bytes(IrOp *const *loads, int count) {
     int64_t bytes = 0;
-    for (int i = 0; i < b->load_count; i++) {
-        const Type *type = b->loads[i]->results.items[0]->type;
-        bytes += with_gaps ? layout_bulk_slot_bytes(type) : layout_bulk_bytes(type);
-    }
+    for (int i = 0; i < count; i++)
+        bytes += layout_bulk_slot_bytes(loads[i]->results.items[0]->type);
     return bytes;
 }
 
@@ -142,8 +154,10 @@ static int64_t threads_of(const Bulk *b) {
     enum { FEW_GROUPS = 2, MOST_GROUPS = 2 };
     int64_t elements = elements_of(b), rows = INT32_MAX, groups;
     for (int i = 0; i < b->dot_count; i++) {
-        const Type *type = b->dots[i]->results.items[0]->type;
+        const Type *type = b->dots[i]->results.items[0]->type, *first = b->dots[i]->operands.items[0]->type;
         rows = tile_rows(type) < rows ? tile_rows(type) : rows;
+        if (!is_load(b->dots[i]->operands.items[0]) && tile_rows(first) * tile_columns(first) > elements)
+            elements = tile_rows(first) * tile_columns(first);
     }
     for (groups = rows / GROUP_ROWS < FEW_GROUPS ? 1 : FEW_GROUPS; groups <= MOST_GROUPS; groups *= 2)
         if (elements / (groups * WARPGROUP) <= ACCUMULATORS)
@@ -154,17 +168,17 @@ static int64_t threads_of(const Bulk *b) {
 /* As many as fit, or as @pipeline says. Where few registers hold the sums, another CTA on the multiprocessor is worth more than further slots. */
 static bool choose_slots(Bulk *b, const LayoutLimits *limits) {
     enum { RESERVED = 1024, ENOUGH = 4, FEW_SUMS = 64 }; /* bytes that a CTA takes beside its own */
-    int64_t slot = turn_bytes(b, true) + (int64_t)sizeof(int64_t), most = limits->shared_bytes / slot,
-            shared = (limits->shared_bytes / 2 - RESERVED) / slot;
-    int64_t threads = threads_of(b), wanted = MOST_SLOTS;
-    if (!threads)
+    int64_t slot = slots_bytes(b->loads, b->load_count) + BULK_MOST_COPIES * (int64_t)sizeof(int64_t), kept = slots_bytes(b->kept, b->kept_count);
+    int64_t most = (limits->shared_bytes - kept) / slot, shared = (limits->shared_bytes / 2 - RESERVED - kept) / slot;
+    int64_t threads = threads_of(b), wanted = b->is_chained ? CHAINED_SLOTS : MOST_SLOTS, least = b->is_chained ? LEAST_CHAINED : LEAST_SLOTS;
+    if (!threads || kept > limits->shared_bytes)
         return false;
     const Dim *stages = b->kernel->signature.pipeline;
     bool is_given = stages && dim_is_int(stages, &wanted);
-    if (!is_given && elements_of(b) / threads <= FEW_SUMS && shared >= ENOUGH)
+    if (!is_given && elements_of(b) / threads <= FEW_SUMS && shared >= (b->is_chained ? LEAST_CHAINED : ENOUGH))
         most = shared;
     b->slots = (int)(wanted < most ? wanted : most);
-    return b->slots >= LEAST_SLOTS && (!is_given || b->slots == wanted);
+    return b->slots >= least && (!is_given || b->slots == wanted);
 }
 
 static bool match_loop(Bulk *b, const LayoutLimits *limits, const bool *stored) {
@@ -208,7 +222,7 @@ static const char *explain(Context *context, IrKernel *kernel, const LayoutLimit
     if (!threads_of(b))
         return "the sums of its loop take more registers than the threads of a CTA have";
     return choose_slots(b, limits) ? "@launch gives it another number of threads than its sums want"
-                                   : "three turns' slices do not fit into shared memory, or not as many as @pipeline asks for";
+                                   : "the slices of enough turns do not fit into shared memory, or of as many as @pipeline asks for";
 }
 
 static void remark_block(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, const IrBlock *block) {
@@ -245,59 +259,72 @@ static const Type *type_bool(const Bulk *b) {
     return type_scalar(b->ahead.context->types, PHB_BOOL);
 }
 
-static const Type *slot_type(const Bulk *b, int load) {
-    const Type *tile = b->loads[load]->results.items[0]->type;
+const Type *bulk_slot_type(const Bulk *b, const IrOp *load) {
+    const Type *tile = load->results.items[0]->type;
     return type_shaped(b->ahead.context->types, TYPE_SHARED, tile->scalar, 2, tile->dims);
 }
 
-static IrValue *make_slot(Bulk *b, int load, IrValue *number) {
-    return ahead_value(&b->ahead, OP_SLOT, slot_type(b, load), b->rings[load], number);
+int64_t bulk_load_bytes(const IrOp *load) {
+    return layout_bulk_bytes(load->results.items[0]->type);
+}
+
+IrValue *bulk_ring(Bulk *b, const IrOp *load, int slots) {
+    const Type *slot = bulk_slot_type(b, load);
+    const Dim *dims[3] = {dim_int(b->ahead.context->dims, slots), slot->dims[0], slot->dims[1]};
+    return ahead_value(&b->ahead, OP_BULK_RING, type_shaped(b->ahead.context->types, TYPE_SHARED, slot->scalar, 3, dims), NULL, NULL);
+}
+
+IrValue *bulk_mbarriers(Bulk *b, OpKind kind, int count) {
+    const Dim *dim = dim_int(b->ahead.context->dims, count);
+    return ahead_value(&b->ahead, kind, type_shaped(b->ahead.context->types, TYPE_SHARED, PHB_I64, 1, &dim), NULL, NULL);
+}
+
+void bulk_copy(Bulk *b, const IrOp *load, IrValue *ring, IrValue *mbarriers, IrValue *mbarrier, IrValue *number, IrValue *is_there) {
+    IrValue *operands[PHB_MAX_RANK + 5];
+    int rank = load->operands.items[0]->type->rank;
+    operands[0] = load->operands.items[0];
+    for (int axis = 0; axis < rank; axis++)
+        operands[1 + axis] = ahead_clone(&b->ahead, load->operands.items[1 + axis]);
+    operands[1 + rank] = ahead_value(&b->ahead, OP_SLOT, bulk_slot_type(b, load), ring, number);
+    operands[2 + rank] = mbarriers;
+    operands[3 + rank] = mbarrier;
+    operands[4 + rank] = is_there;
+    ir_copy_attributes(ahead_op(&b->ahead, OP_BULK_COPY, operands, rank + 5, NULL), load);
 }
 
 /* Copies all slices of turn b->ahead.turn to the slots `number`, if that turn is there. */
 static void copy_turn(Bulk *b, IrValue *number) {
     IrValue *is_there = ahead_value(&b->ahead, OP_LT, type_bool(b), b->ahead.turn, b->ahead.loop->operands.items[1]);
     IrValue *expected[3] = {b->mbarriers, number, is_there};
-    ahead_op(&b->ahead, OP_MBARRIER_EXPECT, expected, 3, NULL)->dim = dim_int(b->ahead.context->dims, turn_bytes(b, false));
-    for (int i = 0; i < b->load_count; i++) {
-        IrValue *operands[PHB_MAX_RANK + 5];
-        int rank = b->loads[i]->operands.items[0]->type->rank;
-        operands[0] = b->loads[i]->operands.items[0];
-        for (int axis = 0; axis < rank; axis++)
-            operands[1 + axis] = ahead_clone(&b->ahead, b->loads[i]->operands.items[1 + axis]);
-        operands[1 + rank] = make_slot(b, i, number);
-        operands[2 + rank] = b->mbarriers;
-        operands[3 + rank] = number;
-        operands[4 + rank] = is_there;
-        ir_copy_attributes(ahead_op(&b->ahead, OP_BULK_COPY, operands, rank + 5, NULL), b->loads[i]);
-    }
+    int64_t bytes = 0;
+    for (int i = 0; i < b->load_count; i++)
+        bytes += bulk_load_bytes(b->loads[i]);
+    ahead_op(&b->ahead, OP_MBARRIER_EXPECT, expected, 3, NULL)->dim = dim_int(b->ahead.context->dims, bytes);
+    for (int i = 0; i < b->load_count; i++)
+        bulk_copy(b, b->loads[i], b->rings[i], b->mbarriers, number, number, is_there);
 }
 
 /* ---- the loop ---- */
 
 static void make_rings(Bulk *b) {
-    for (int i = 0; i < b->load_count; i++) {
-        const Type *slot = slot_type(b, i);
-        const Dim *dims[3] = {dim_int(b->ahead.context->dims, b->slots), slot->dims[0], slot->dims[1]};
-        b->rings[i] = ahead_value(&b->ahead, OP_BULK_RING, type_shaped(b->ahead.context->types, TYPE_SHARED, slot->scalar, 3, dims), NULL, NULL);
-    }
-    const Dim *slots = dim_int(b->ahead.context->dims, b->slots);
-    b->mbarriers = ahead_value(&b->ahead, OP_MBARRIERS, type_shaped(b->ahead.context->types, TYPE_SHARED, PHB_I64, 1, &slots), NULL, NULL);
+    for (int i = 0; i < b->load_count; i++)
+        b->rings[i] = bulk_ring(b, b->loads[i], b->slots);
+    b->mbarriers = bulk_mbarriers(b, OP_MBARRIERS, b->slots);
 }
 
-static int64_t step_of(const Bulk *b) {
+int64_t bulk_step(const Bulk *b) {
     return (int64_t)b->ahead.loop->operands.items[2]->def->bits;
 }
 
 /* The first turns, before the loop. */
 static void begin_copies(Bulk *b) {
     for (int turn = 0; turn < b->slots - RUNNING_TURNS; turn++) {
-        b->ahead.turn = ahead_value(&b->ahead, OP_ADD, type_i64(b), b->ahead.loop->operands.items[0], ahead_int(&b->ahead, turn * step_of(b)));
+        b->ahead.turn = ahead_value(&b->ahead, OP_ADD, type_i64(b), b->ahead.loop->operands.items[0], ahead_int(&b->ahead, turn * bulk_step(b)));
         copy_turn(b, ahead_int(&b->ahead, turn));
     }
 }
 
-static IrValue *carry(Bulk *b, IrValue *first) {
+IrValue *bulk_carry(Bulk *b, IrValue *first) {
     Arena *arena = b->ahead.context->arena;
     IrValue *result = NEW(arena, IrValue);
     *result = (IrValue){.type = first->type, .def = b->ahead.loop, .index = b->ahead.loop->results.count};
@@ -306,7 +333,7 @@ static IrValue *carry(Bulk *b, IrValue *first) {
     return ir_block_arg(b->ahead.context, b->ahead.body, first->type, NULL);
 }
 
-static IrValue *make_wait(Bulk *b, IrValue *tile, int left) {
+IrValue *bulk_wait(Bulk *b, IrValue *tile, int left) {
     IrOp *wait = ahead_op(&b->ahead, OP_WGMMA_WAIT, &tile, 1, tile->type);
     wait->dim = dim_int(b->ahead.context->dims, left);
     return wait->results.items[0];
@@ -340,16 +367,16 @@ static void wait_for_products(Bulk *b) {
     for (int i = 0; i < b->dot_count; i++) {
         int carried = b->dots[i]->operands.items[2]->index - 1;
         b->ahead.at = b->ahead.body->last;
-        b->ahead.body->last->operands.items[carried] = make_wait(b, b->dots[i]->results.items[0], b->dot_count);
+        b->ahead.body->last->operands.items[carried] = bulk_wait(b, b->dots[i]->results.items[0], b->dot_count);
         b->ahead.at = end;
-        end->operands.items[carried] = make_wait(b, b->ahead.loop->results.items[carried], 0);
+        end->operands.items[carried] = bulk_wait(b, b->ahead.loop->results.items[carried], 0);
     }
 }
 
 static void turn_over(Bulk *b) {
     const Type *i64 = type_i64(b);
     b->ahead.at = b->ahead.loop;
-    IrValue *number = carry(b, ahead_int(&b->ahead, 0)), *parity = carry(b, ahead_int(&b->ahead, 0));
+    IrValue *number = bulk_carry(b, ahead_int(&b->ahead, 0)), *parity = bulk_carry(b, ahead_int(&b->ahead, 0));
     b->ahead.at = b->ahead.body->first;
     IrValue *wait[3] = {b->mbarriers, number, parity};
     ahead_op(&b->ahead, OP_MBARRIER_WAIT, wait, 3, NULL);
@@ -362,9 +389,9 @@ static void turn_over(Bulk *b) {
         for (int i = 0; i < 2; i++)
             for (int load = 0; load < b->load_count; load++)
                 if (b->dots[d]->operands.items[i] == b->loads[load]->results.items[0])
-                    b->dots[d]->operands.items[i] = make_slot(b, load, number);
+                    b->dots[d]->operands.items[i] = ahead_value(&b->ahead, OP_SLOT, bulk_slot_type(b, b->loads[load]), b->rings[load], number);
     b->ahead.at = b->dots[b->dot_count - 1]->next;
-    b->ahead.turn = ahead_value(&b->ahead, OP_ADD, i64, b->ahead.body->args.items[0], ahead_int(&b->ahead, ahead * step_of(b)));
+    b->ahead.turn = ahead_value(&b->ahead, OP_ADD, i64, b->ahead.body->args.items[0], ahead_int(&b->ahead, ahead * bulk_step(b)));
     copy_turn(b, filled);
     IrValue *goes_on = ahead_value(&b->ahead, OP_LT, type_bool(b), next, slots);
     IrValue *other = ahead_value(&b->ahead, OP_SUB, i64, ahead_int(&b->ahead, 1), parity);
@@ -375,13 +402,9 @@ static void turn_over(Bulk *b) {
 }
 
 static bool find_marked(Bulk *b) {
-    for (IrOp *op = b->ahead.body->first; op; op = op->next) {
-        if (op->kind != OP_WGMMA && op->kind != OP_WGMMA_T)
-            continue;
-        b->dots[b->dot_count++] = op;
-        for (int i = 0; i < 2; i++)
-            add_load(b, op->operands.items[i]->def);
-    }
+    for (IrOp *op = b->ahead.body->first; op; op = op->next)
+        if (op->kind == OP_WGMMA || op->kind == OP_WGMMA_T)
+            add_dot(b, op);
     return b->dot_count > 0;
 }
 
@@ -396,6 +419,10 @@ void layout_bulk(Context *context, IrKernel *kernel, IrBlock *block, const Layou
         bulk = bulk_of(context, kernel, op);
         if (!find_marked(b) || !choose_slots(b, limits))
             continue;
+        if (b->is_chained) {
+            layout_chain(b);
+            continue;
+        }
         make_rings(b);
         begin_copies(b);
         turn_over(b);

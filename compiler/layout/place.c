@@ -67,6 +67,7 @@ int64_t layout_shared_bytes(const IrKernel *kernel, const IrOp *op) {
     case OP_BULK_RING:
         return tile_extent(op->results.items[0]->type, 0) * layout_bulk_slot_bytes(op->results.items[0]->type);
     case OP_MBARRIERS:
+    case OP_MBARRIERS_OF_ALL:
         return tile_extent(op->results.items[0]->type, 0) * (int64_t)sizeof(int64_t);
     case OP_STAGE:
     case OP_SHARED:
@@ -136,7 +137,8 @@ static void end_lives(Placer *p) {
     for (int i = 0; i < p->uses.count; i++) {
         Use *use = &p->uses.items[i];
         use->last = use->first;
-        bool is_result = use->op->kind == OP_STAGE || use->op->kind == OP_RING || use->op->kind == OP_BULK_RING || use->op->kind == OP_MBARRIERS;
+        bool is_result = use->op->kind == OP_STAGE || use->op->kind == OP_RING || use->op->kind == OP_BULK_RING || use->op->kind == OP_MBARRIERS ||
+                         use->op->kind == OP_MBARRIERS_OF_ALL;
         if (is_result && p->last_use[use->op->results.items[0]->id] > use->last)
             use->last = p->last_use[use->op->results.items[0]->id];
         if (use->op->kind == OP_SHARED)

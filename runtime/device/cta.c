@@ -135,20 +135,20 @@ static void thread_main(void *context) {
     fiber_leave(&thread->fiber, next != NULL ? fiber_of(runner, next) : &runner->system);
 }
 
-/* Until somebody makes it ready. */
+static void continue_later(CtaThread *thread, CtaThread *next) {
+    CtaRunner *runner = thread->cta->runner;
+    if (next != thread)
+        fiber_switch(&thread->fiber, fiber_of(runner, next));
+}
+
+/* Until somebody makes it ready, which may be what goes on behind the threads' backs, at once. */
 void cta_pause(CtaThread *thread, ThreadState state) {
     CtaRunner *runner = thread->cta->runner;
     thread->state = state;
     CtaThread *next = take_ready(runner);
     if (next == NULL)
         report_stuck(runner, thread);
-    fiber_switch(&thread->fiber, fiber_of(runner, next));
-}
-
-static void continue_later(CtaThread *thread, CtaThread *next) {
-    CtaRunner *runner = thread->cta->runner;
-    if (next != thread)
-        fiber_switch(&thread->fiber, fiber_of(runner, next));
+    continue_later(thread, next);
 }
 
 /* Those of `count` threads that wait in `state`, all but `last`, which needs not stop: it has just come. Lanes go before other warps, while their

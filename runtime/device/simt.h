@@ -15,6 +15,7 @@ typedef struct Stamp {
     bool pending;     /* its thread had arrived and not waited yet */
     bool running;     /* an access under way behind its thread's back: a write of a copy, or reads of a product, that have not been waited for */
     uint8_t mbarrier; /* a write that a bulk copy made: 1 + the number of the mbarrier that tells of it, in phase `barriers`; else 0 */
+    uint32_t releases; /* arrivals at mbarriers of all threads that its thread had made */
 } Stamp;
 
 enum { CELL_READS = 3 };
@@ -60,14 +61,17 @@ typedef struct SimtLane {
     uint32_t waits_for;                 /* in THREAD_IN_MBARRIER: the mbarrier's number */
     bool fenced;                        /* for products: since its registers were last touched */
     uint32_t product_groups, products_done;
+    uint32_t releases; /* arrivals at mbarriers of all threads that it has made, */
+    uint32_t released; /* and that it has seen all threads make */
 } SimtLane;
 
-/* An mbarrier of one arrival a phase. Who has seen a phase end, and passed a barrier since, has its threads see it, too. */
+/* An mbarrier of one arrival a phase, or of one of each thread. Who has seen a phase end, and passed a barrier since, has its threads see it, too. */
 typedef struct SimtMbarrier {
     char *address;
     Cta *cta;
     uint32_t phase; /* how many have ended */
-    bool arrived;
+    int wanted, arrived;
+    uint32_t releases; /* of all threads: which of each thread's arrivals those of this phase are, counted from 1 */
     int64_t missing; /* bytes that are expected and not there; below 0: there and not expected yet */
     struct {
         uint32_t phase, barriers; /* ended by then, as some thread saw after so many barriers of its CTA */
@@ -109,6 +113,7 @@ typedef struct SimtMemory {
     SimtBulk *bulks; /* in the order of their issue */
     int bulk_count, bulk_capacity;
     uint32_t landing;                  /* the mbarrier whose copy lands */
+    uint32_t product_releases;         /* arrivals that the last thread had made which waited for the product that ends */
     uint32_t fenced[CLUSTER_MAX_CTAS]; /* what a CTA wrote before it had passed so many barriers is there for what goes on behind threads' backs */
     SimtGroup **groups;                /* of each 128 threads */
     int group_count;

@@ -30,9 +30,9 @@ static SimtMbarrier *find_mbarrier(CtaThread *thread, const void *address, uint6
 static void end_phase(SimtMbarrier *mbarrier) {
     Cta *cta = mbarrier->cta;
     SimtMemory *memory = memory_of(cta->runner);
-    if (!mbarrier->arrived || mbarrier->missing != 0)
+    if (mbarrier->arrived < mbarrier->wanted || mbarrier->missing != 0)
         return;
-    mbarrier->arrived = false;
+    mbarrier->arrived = 0;
     mbarrier->phase++;
     for (int t = 0; t < cta->runner->setup.threads; t++) {
         CtaThread *thread = &cta->threads[t];
@@ -41,7 +41,7 @@ static void end_phase(SimtMbarrier *mbarrier) {
     }
 }
 
-static void make_mbarrier(CtaThread *thread, char *address, uint64_t site) {
+static void make_mbarrier(CtaThread *thread, char *address, int arrivals, uint64_t site) {
     SimtMemory *memory = memory_of(thread->cta->runner);
     SimtMbarrier *mbarrier = memory->mbarriers;
     while (mbarrier < memory->mbarriers + memory->mbarrier_count && mbarrier->address != address)
@@ -54,36 +54,54 @@ static void make_mbarrier(CtaThread *thread, char *address, uint64_t site) {
     }
     if (mbarrier->arrived || mbarrier->missing != 0)
         thread_trap(thread, site, "an mbarrier is made again in the middle of a phase");
+    mbarrier->wanted = arrivals;
     mbarrier->phase += mbarrier->phase % 2; /* phase 0 again, and later than what others have seen of it */
     simt_access(thread, address, sizeof(int64_t), ACCESS_WRITE, PHB_SHARED_UNNAMED, site);
 }
 
-void phb_simt_mbarriers(PhbSimtThread *code, void *first, int32_t count, uint64_t site) {
+void phb_simt_mbarriers(PhbSimtThread *code, void *first, int32_t count, int32_t arrivals, uint64_t site) {
     CtaThread *thread = (CtaThread *)code;
     Cta *cta = thread->cta;
     phb_cta_barrier(code, "mbarriers", site);
     memory_of(cta->runner)->fenced[cta->rank] = cta->barriers;
     for (int i = 0; code->thread == 0 && i < count; i++)
-        make_mbarrier(thread, (char *)first + sizeof(int64_t) * (size_t)i, site);
+        make_mbarrier(thread, (char *)first + sizeof(int64_t) * (size_t)i, arrivals, site);
     phb_cta_barrier(code, "mbarriers", site);
 }
 
 void phb_simt_mbarrier_expect(PhbSimtThread *code, void *address, int64_t bytes, uint64_t site) {
     CtaThread *thread = (CtaThread *)code;
     SimtMbarrier *mbarrier = find_mbarrier(thread, address, site);
-    if (mbarrier->arrived)
+    if (mbarrier->arrived == mbarrier->wanted)
         thread_trap(thread, site, "thread %d of CTA %d arrives at an mbarrier whose phase has had its arrival, and still misses %" PRId64 " bytes",
             (int)code->thread, thread->cta->rank, mbarrier->missing);
-    mbarrier->arrived = true;
+    mbarrier->arrived++;
     mbarrier->missing += bytes;
     if (bytes < 0 || mbarrier->missing > MOST_MISSING)
         thread_trap(thread, site, "an mbarrier counts up to %d bytes, and these are %" PRId64, MOST_MISSING, mbarrier->missing);
     end_phase(mbarrier);
 }
 
+/* Threads arrive in one order, so that a number says what comes before. */
+void phb_simt_mbarrier_arrive(PhbSimtThread *code, void *address, uint64_t site) {
+    CtaThread *thread = (CtaThread *)code;
+    SimtMbarrier *mbarrier = find_mbarrier(thread, address, site);
+    uint32_t releases = ++lane_of(thread)->releases;
+    if (mbarrier->arrived == 0)
+        mbarrier->releases = releases;
+    if (mbarrier->wanted != thread->cta->runner->setup.threads || mbarrier->releases != releases)
+        thread_trap(thread, site,
+            "thread %d of CTA %d arrives at an mbarrier that is not of all threads, or where others do not with their arrival %d", (int)code->thread,
+            thread->cta->rank, (int)releases);
+    mbarrier->arrived++;
+    end_phase(mbarrier);
+}
+
 static void observe(CtaThread *thread, SimtMbarrier *mbarrier) {
     SimtMemory *memory = memory_of(thread->cta->runner);
     lane_of(thread)->seen[mbarrier - memory->mbarriers] = mbarrier->phase;
+    if (mbarrier->wanted > 1 && lane_of(thread)->released < mbarrier->releases)
+        lane_of(thread)->released = mbarrier->releases;
     uint32_t last = (mbarrier->observations + SIMT_OBSERVED - 1) % SIMT_OBSERVED;
     if (mbarrier->observations > 0 && mbarrier->observed[last].phase == mbarrier->phase)
         return;

@@ -2,7 +2,7 @@
  *
  * All threads of a CTA come to the same barriers, and all of a thread-block cluster to the same arrives and waits, in one order. So whether an access
  * A of thread t comes before an access B of thread u needs no vector clocks: a barrier of their CTA since A, or an arrive of t after A that publishes
- * and whose wait u has passed. Nothing orders different clusters of a launch. */
+ * and whose wait u has passed. So with mbarriers of all threads, at which they arrive in one order. Nothing orders different clusters of a launch. */
 #include "runtime/device/simt.h"
 
 #include <inttypes.h>
@@ -34,6 +34,9 @@ static bool is_ordered(const Stamp *stamp, const CtaThread *thread, uint32_t clu
     if (stamp->thread == (uint16_t)(thread - runner->thread))
         return true;
     if (rank_of(runner, stamp) == thread->cta->rank && stamp->barriers < thread->cta->barriers)
+        return true;
+    const SimtMemory *memory = runner->setup.context;
+    if (rank_of(runner, stamp) == thread->cta->rank && stamp->releases < memory->lanes[thread - runner->thread].released)
         return true;
     for (uint32_t phase = stamp->arrives; phase < thread->waits; phase++)
         if (!runner->relaxed[phase])
@@ -212,6 +215,7 @@ bool cell_access(Cell *cell, CtaThread *thread, Access access, uint64_t site, co
         .thread = (uint16_t)(thread - runner->thread),
         .atomic = access == ACCESS_ATOMIC,
         .running = info->running,
+        .releases = access == ACCESS_PRODUCT_DONE ? place->memory->product_releases : place->memory->lanes[thread - runner->thread].releases,
         .pending = thread->arrives != thread->waits};
     if (info->ends)
         end_running(cell, info->writes, stamp.thread);

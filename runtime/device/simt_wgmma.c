@@ -18,6 +18,7 @@ enum {
     ELEMENT_BYTES = 2,
     MOST_COLUMNS = 256,
     MOST_SUMS = MOST_COLUMNS / 2,
+    FIRST = 4, /* registers of a first factor */
     TOKEN_BITS = 13,
     TOKENS = 1 << TOKEN_BITS,
 };
@@ -37,7 +38,8 @@ typedef struct Descriptor {
 typedef struct Product {
     uint64_t a, b, site;
     int dtype, columns;
-    bool turned;
+    bool turned, fresh;
+    uint32_t (*first)[FIRST]; /* of each thread, a factor in registers; NULL: it lies in memory */
     uint32_t group; /* of the threads' groups */
     bool done, continued;
     int waited;  /* threads that have */
@@ -49,7 +51,8 @@ struct SimtGroup {
     Product *products;
     uint32_t count, capacity;
     float *fresh; /* sums of the product that is being issued */
-    uint32_t registers[GROUP_THREADS][MOST_SUMS]; /* that the threads bring to an instruction */
+    uint32_t registers[GROUP_THREADS][MOST_SUMS]; /* that the threads bring to an instruction, */
+    uint32_t first[GROUP_THREADS][FIRST];         /* of the first factor */
 };
 
 static SimtMemory *memory_of(const CtaThread *thread) {
@@ -112,7 +115,8 @@ static void touch_factor(CtaThread *leader, const Product *product, bool second,
 
 /* On behalf of the first of the threads. Between the beginning and the end nobody else can have written to the factors. */
 static void touch_factors(CtaThread *leader, const Product *product, Access access) {
-    touch_factor(leader, product, false, access);
+    if (product->first == NULL)
+        touch_factor(leader, product, false, access);
     touch_factor(leader, product, true, access);
 }
 
@@ -131,9 +135,21 @@ static void load_factor(CtaThread *leader, const Product *product, bool second, 
             values[row][k] = (float)element_real(product->dtype, find_factor(leader, &descriptor, second && product->turned, row, k));
 }
 
+/* A thread has two rows, and of each two elements of the first and of the second eight. */
+static void unpack_factor(const Product *product, float (*values)[DEPTH]) {
+    for (int t = 0; t < GROUP_THREADS; t++)
+        for (int i = 0; i < 2 * FIRST; i++) {
+            int row = t / WARP_LANES * 16 + t % WARP_LANES / 4 + i / 2 % 2 * 8, k = i / 4 * 8 + t % 4 * 2 + i % 2;
+            values[row][k] = (float)element_real(product->dtype, (const char *)&product->first[t][i / 2] + i % 2 * ELEMENT_BYTES);
+        }
+}
+
 static void compute(CtaThread *leader, Product *product) {
     float a[ROWS][DEPTH], b[MOST_COLUMNS][DEPTH];
-    load_factor(leader, product, false, a);
+    if (product->first != NULL)
+        unpack_factor(product, a);
+    else
+        load_factor(leader, product, false, a);
     load_factor(leader, product, true, b);
     for (int t = 0; t < GROUP_THREADS; t++)
         for (int i = 0; i < product->columns / 2; i++) {
@@ -198,8 +214,13 @@ static void issue(CtaThread *thread, const Product *what) {
     Product *product = next_product(group);
     *product = *what;
     product->sums = group->fresh = new_zeroed(GROUP_THREADS * MOST_SUMS, sizeof *product->sums);
-    take_sums(thread, group, product);
+    if (!product->fresh)
+        take_sums(thread, group, product);
     group->fresh = NULL;
+    if (product->first != NULL) {
+        product->first = new_zeroed(GROUP_THREADS, sizeof *product->first);
+        memcpy(product->first, group->first, sizeof group->first);
+    }
     group->count++; /* from here on its tokens are known */
     touch_factors(leader_of(thread), product, ACCESS_PRODUCT);
 }
@@ -210,7 +231,8 @@ void phb_simt_wgmma_begin(PhbSimtThread *code) {
     lane_of((CtaThread *)code)->fenced = true;
 }
 
-void phb_simt_wgmma(PhbSimtThread *code, int32_t dtype, int32_t turned, int32_t columns, uint64_t a, uint64_t b, uint32_t *sums, uint64_t site) {
+void phb_simt_wgmma(PhbSimtThread *code, int32_t dtype, int32_t turned, int32_t columns, uint64_t a, const uint32_t *first, uint64_t b,
+    uint32_t *sums, int32_t fresh, uint64_t site) {
     CtaThread *thread = cta_enter(code, "wgmma", site);
     Cta *cta = thread->cta;
     SimtLane *lane = lane_of(thread);
@@ -222,11 +244,16 @@ void phb_simt_wgmma(PhbSimtThread *code, int32_t dtype, int32_t turned, int32_t 
     if (!lane->fenced)
         thread_trap(
             thread, site, "thread %d of CTA %d comes to wgmma without a fence since it last touched its registers", (int)code->thread, cta->rank);
-    Product product = {.a = a, .b = b, .site = site, .dtype = dtype, .columns = columns, .turned = turned != 0, .group = lane->product_groups};
+    Product product = {
+        .a = a, .b = b, .site = site, .dtype = dtype, .columns = columns, .turned = turned != 0, .fresh = fresh != 0, .group = lane->product_groups};
+    if (first != NULL) {
+        product.first = group->first;
+        memcpy(group->first[index_of(thread)], first, sizeof *group->first);
+    }
     Product *begun = next_product(group);
     if (group->meeting.arrived == 0)
         *begun = product;
-    if (begun->a != a || begun->b != b || begun->columns != columns || begun->group != product.group)
+    if (begun->a != a || begun->first != product.first || begun->b != b || begun->columns != columns || begun->group != product.group)
         thread_trap(thread, site, "thread %d of CTA %d comes to wgmma with other descriptors, columns or groups than the first of its four warps",
             (int)code->thread, cta->rank);
     memcpy(group->registers[index_of(thread)], sums, (size_t)columns / 2 * sizeof *sums);
@@ -247,8 +274,12 @@ void phb_simt_wgmma_commit(PhbSimtThread *code) {
 static void wait_for(CtaThread *thread, Product *product) {
     if (!product->done)
         compute(leader_of(thread), product);
-    if (++product->waited == GROUP_THREADS)
-        touch_factors(leader_of(thread), product, ACCESS_PRODUCT_DONE);
+    if (++product->waited < GROUP_THREADS)
+        return;
+    memory_of(thread)->product_releases = lane_of(thread)->releases;
+    touch_factors(leader_of(thread), product, ACCESS_PRODUCT_DONE);
+    free(product->first);
+    product->first = NULL;
 }
 
 static void give_back(CtaThread *thread, uint32_t *bits) {
@@ -286,12 +317,17 @@ bool simt_groups_open(SimtMemory *memory, int threads) {
     return true;
 }
 
+static void forget_product(Product *product) {
+    if (!product->continued)
+        free(product->sums);
+    free(product->first);
+}
+
 void simt_groups_begin(SimtMemory *memory) {
     for (int g = 0; g < memory->group_count; g++) {
         SimtGroup *group = memory->groups[g];
         for (uint32_t p = 0; p < group->count; p++)
-            if (!group->products[p].continued)
-                free(group->products[p].sums);
+            forget_product(&group->products[p]);
         free(group->fresh);
         group->fresh = NULL;
         group->count = 0;

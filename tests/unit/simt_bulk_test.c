@@ -90,11 +90,11 @@ static void multiply_slot(PhbSimtThread *thread, int it, uint32_t *sums) {
         if (fault == OLD_SUMS && it == 1 && step == 0) {
             uint32_t old[MOST_N / 2];
             memcpy(old, sums, sizeof old);
-            phb_simt_wgmma(thread, PHB_F16, form->turned, form->columns, a, b, sums, SITE(20));
+            phb_simt_wgmma(thread, PHB_F16, form->turned, form->columns, a, NULL, b, sums, 0, SITE(20));
             memcpy(sums, old, sizeof old);
         }
         if (fault != WARP_MISSING || thread->thread / 32 != 6)
-            phb_simt_wgmma(thread, PHB_F16, form->turned, form->columns, a, b, sums, SITE(21));
+            phb_simt_wgmma(thread, PHB_F16, form->turned, form->columns, a, NULL, b, sums, 0, SITE(21));
     }
     phb_simt_wgmma_commit(thread);
 }
@@ -109,7 +109,7 @@ static void product_steps(const PhbLaunch *launch, PhbSimtThread *thread) {
     (void)launch;
     uint32_t sums[MOST_N / 2] = {0};
     int turns = (K + form->depth - 1) / form->depth, ahead = fault == TOO_FAR_AHEAD ? STAGES - 1 : STAGES - 2, count = form->columns / 2;
-    phb_simt_mbarriers(thread, thread->shared + MBARRIERS_AT, STAGES, SITE(1));
+    phb_simt_mbarriers(thread, thread->shared + MBARRIERS_AT, STAGES, 1, SITE(1));
     if (fault == PLAIN_STORE && thread->thread == 7)
         phb_simt_store(thread, thread->shared + 3 * STAGE_BYTES, 0, 2, PHB_SHARED_UNNAMED, SITE(2));
     for (int it = 0; thread->thread == 0 && it < ahead && it < turns; it++)

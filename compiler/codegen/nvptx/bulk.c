@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { SHIFT_OF_ADDRESS = 4, MOST_SUMS = 128, NAME_CHARS = 8 };
+enum { SHIFT_OF_ADDRESS = 4, MOST_SUMS = 128, MOST_FACTORS = 5, NAME_CHARS = 8 };
 
 static LLVMValueRef shared_word(Simt *s, LLVMValueRef offset) {
     return LLVMBuildPtrToInt(s->e->builder, nvptx_shared_address(s, offset), s->e->i32, "");
@@ -20,8 +20,10 @@ static LLVMTypeRef void_type(const Simt *s) {
 
 /* ---- mbarriers ---- */
 
-void nvptx_mbarriers(Simt *s, LLVMValueRef shared, int count, Span span) {
+void nvptx_mbarriers(Simt *s, LLVMValueRef shared, int count, bool of_all, Span span) {
     LLVMBuilderRef builder = s->e->builder;
+    char text[64];
+    snprintf(text, sizeof text, "mbarrier.init.shared::cta.b64 [$0], %d;", of_all ? s->warps : 1);
     LLVMValueRef first = LLVMBuildICmp(builder, LLVMIntEQ, s->thread, LLVMConstInt(s->e->i32, 0, false), "");
     nvptx_asm(s, "fence.proxy.async.shared::cta;", "~{memory}", void_type(s), NULL, 0);
     s->target->barrier(s, span); /* what the mbarriers' bytes were before is done with */
@@ -29,7 +31,7 @@ void nvptx_mbarriers(Simt *s, LLVMValueRef shared, int count, Span span) {
     for (int i = 0; i < count; i++) {
         LLVMValueRef offset = LLVMBuildAdd(builder, shared, LLVMConstInt(s->e->i32, (unsigned)i * sizeof(int64_t), false), "");
         const LLVMValueRef address = shared_word(s, offset);
-        nvptx_asm(s, "mbarrier.init.shared::cta.b64 [$0], 1;", "r,~{memory}", void_type(s), &address, 1);
+        nvptx_asm(s, text, "r,~{memory}", void_type(s), &address, 1);
     }
     nvptx_asm(s, "fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;", "~{memory}", void_type(s), NULL, 0);
     simt_branch_end(s, &branch, NULL);
@@ -48,6 +50,19 @@ void nvptx_mbarrier_wait(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Sp
     const LLVMValueRef arguments[] = {shared_word(s, mbarrier), parity};
     nvptx_asm(s, "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; @!p bra again; }", "r,r,~{memory}", void_type(s),
         arguments, 2);
+}
+
+void nvptx_mbarrier_arrive(Simt *s, LLVMValueRef mbarrier, Span span) {
+    (void)span;
+    LLVMValueRef is_first = LLVMBuildICmp(s->e->builder, LLVMIntEQ, s->lane, LLVMConstInt(s->e->i32, 0, false), "");
+    const LLVMValueRef arguments[] = {shared_word(s, mbarrier), word(s, is_first)};
+    nvptx_asm(s, "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p mbarrier.arrive.shared::cta.b64 _, [$0]; }", "r,r,~{memory}", void_type(s), arguments, 2);
+}
+
+void nvptx_mbarrier_wait_if(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, LLVMValueRef predicate, Span span) {
+    SimtBranch branch = simt_branch_begin(s, predicate);
+    nvptx_mbarrier_wait(s, mbarrier, parity, span);
+    simt_branch_end(s, &branch, NULL);
 }
 
 /* ---- copies ---- */
@@ -92,51 +107,74 @@ void nvptx_wgmma_commit(Simt *s, Span span) {
     nvptx_asm(s, "wgmma.commit_group.sync.aligned;", "~{memory}", void_type(s), NULL, 0);
 }
 
-/* Inline PTX that changes `count` f32 registers in place: outputs $0 .. are the inputs that come first. */
-static void change_registers(
-    Simt *s, const char *text, LLVMValueRef *registers, int count, const LLVMValueRef *more, const char *more_constraints, int more_count) {
+/* Inline PTX that changes `count` f32 registers in place: outputs $0 .. are the inputs that come first, or, `fresh`, there are none of those. */
+static void change_registers(Simt *s, const char *text, LLVMValueRef *registers, int count, bool fresh, const LLVMValueRef *more,
+    const char *more_constraints, int more_count) {
     Emitter *e = s->e;
-    LLVMTypeRef types[MOST_SUMS + 4], parts[MOST_SUMS];
-    LLVMValueRef arguments[MOST_SUMS + 4];
+    LLVMTypeRef types[MOST_SUMS + MOST_FACTORS], parts[MOST_SUMS];
+    LLVMValueRef arguments[MOST_SUMS + MOST_FACTORS];
+    int kept = fresh ? 0 : count;
     char constraints[MOST_SUMS * NAME_CHARS + 64] = "";
     size_t used = 0;
     for (int i = 0; i < count; i++) {
-        parts[i] = types[i] = e->f32;
-        arguments[i] = registers[i];
+        parts[i] = e->f32;
         used += (size_t)snprintf(constraints + used, sizeof constraints - used, "=f,");
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < kept; i++) {
+        types[i] = e->f32;
+        arguments[i] = registers[i];
         used += (size_t)snprintf(constraints + used, sizeof constraints - used, "%d,", i);
+    }
     for (int i = 0; i < more_count; i++) {
-        types[count + i] = LLVMTypeOf(more[i]);
-        arguments[count + i] = more[i];
+        types[kept + i] = LLVMTypeOf(more[i]);
+        arguments[kept + i] = more[i];
     }
     snprintf(constraints + used, sizeof constraints - used, "%s~{memory}", more_constraints);
     LLVMTypeRef result = LLVMStructTypeInContext(e->llvm, parts, (unsigned)count, false);
-    LLVMValueRef changed = nvptx_asm_of(s, text, constraints, result, types, arguments, count + more_count);
+    LLVMValueRef changed = nvptx_asm_of(s, text, constraints, result, types, arguments, kept + more_count);
     for (int i = 0; i < count; i++)
         registers[i] = LLVMBuildExtractValue(e->builder, changed, (unsigned)i, "");
 }
 
-void nvptx_wgmma(Simt *s, const SimtWgmma *product) {
+/* `d` of an instruction: registers in braces. */
+static size_t put_registers(char *text, size_t size, int first, int count) {
+    size_t used = 0;
+    for (int i = 0; i < count; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s$%d", i ? ", " : "{", first + i);
+    return used + (size_t)snprintf(text + used, size - used, "}");
+}
+
+static LLVMValueRef descriptor(Simt *s, LLVMValueRef from_start) {
     Emitter *e = s->e;
     const NvptxLeaf *leaf = s->data;
-    char text[MOST_SUMS * NAME_CHARS + 300];
-    int count = product->columns / 2;
-    const char *type = product->is_bf16 ? "bf16" : "f16";
-    size_t used = (size_t)snprintf(text, sizeof text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {", product->columns, type, type);
-    for (int i = 0; i < count; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s$%d", i ? ", " : "", i);
-    snprintf(text + used, sizeof text - used, "}, $%d, $%d, 1, 1, 1, 0, %d;", 2 * count, 2 * count + 1, product->turned);
     LLVMValueRef start = LLVMBuildPtrToInt(e->builder, leaf->shared, e->i32, "");
     start = LLVMBuildZExt(e->builder, LLVMBuildLShr(e->builder, start, LLVMConstInt(e->i32, SHIFT_OF_ADDRESS, false), ""), e->i64, "");
-    const LLVMValueRef descriptors[] = {LLVMBuildAdd(e->builder, product->a, start, ""), LLVMBuildAdd(e->builder, product->b, start, "")};
-    change_registers(s, text, product->sums, count, descriptors, "l,l,", 2);
+    return LLVMBuildAdd(e->builder, from_start, start, "");
+}
+
+void nvptx_wgmma(Simt *s, const SimtWgmma *product) {
+    char text[MOST_SUMS * NAME_CHARS + 300];
+    int count = product->columns / 2, kept = product->fresh ? count : 2 * count, more = product->a ? 1 : 4;
+    const char *type = product->is_bf16 ? "bf16" : "f16";
+    LLVMValueRef factors[MOST_FACTORS];
+    size_t used = (size_t)snprintf(text, sizeof text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s ", product->columns, type, type);
+    used += put_registers(text + used, sizeof text - used, 0, count);
+    used += (size_t)snprintf(text + used, sizeof text - used, ", ");
+    if (product->a)
+        used += (size_t)snprintf(text + used, sizeof text - used, "$%d", kept);
+    else
+        used += put_registers(text + used, sizeof text - used, kept, more);
+    /* scale of d, signs of the factors, then which of those in shared memory run along the other axis */
+    snprintf(text + used, sizeof text - used, ", $%d, %d, 1, 1, %s%d;", kept + more, !product->fresh, product->a ? "0, " : "", product->turned);
+    for (int i = 0; i < more; i++)
+        factors[i] = product->a ? descriptor(s, product->a) : product->first[i];
+    factors[more] = descriptor(s, product->b);
+    change_registers(s, text, product->sums, count, product->fresh, factors, product->a ? "l,l," : "r,r,r,r,l,", more + 1);
 }
 
 void nvptx_wgmma_wait(Simt *s, int left, LLVMValueRef *registers, int count, Span span) {
     (void)span;
     char text[64];
     snprintf(text, sizeof text, "wgmma.wait_group.sync.aligned %d;", left);
-    change_registers(s, text, registers, count, NULL, "", 0);
+    change_registers(s, text, registers, count, false, NULL, "", 0);
 }

@@ -28,7 +28,7 @@ static LLVMValueRef is_thread(Simt *s, int64_t thread) {
 
 static void emit_mbarriers(Simt *s, const IrOp *op) {
     simt_set(s, op->results.items[0], simt_int(s, op->shared_at));
-    s->target->mbarriers(s, simt_int(s, op->shared_at), (int)tile_extent(op->results.items[0]->type, 0), op->span);
+    s->target->mbarriers(s, simt_int(s, op->shared_at), (int)tile_extent(op->results.items[0]->type, 0), op->kind == OP_MBARRIERS_OF_ALL, op->span);
 }
 
 static void emit_expect(Simt *s, const IrOp *op) {
@@ -38,7 +38,15 @@ static void emit_expect(Simt *s, const IrOp *op) {
 
 static void emit_wait(Simt *s, const IrOp *op) {
     LLVMValueRef parity = LLVMBuildTrunc(s->e->builder, simt_scalar(s, op->operands.items[2]), s->e->i32, "");
-    s->target->mbarrier_wait(s, mbarrier_address(s, op->operands.items[0], op->operands.items[1]), parity, op->span);
+    LLVMValueRef mbarrier = mbarrier_address(s, op->operands.items[0], op->operands.items[1]);
+    if (op->kind == OP_MBARRIER_WAIT)
+        s->target->mbarrier_wait(s, mbarrier, parity, op->span);
+    else
+        s->target->mbarrier_wait_if(s, mbarrier, parity, simt_and(s, is_thread(s, 0), simt_scalar(s, op->operands.items[3])), op->span);
+}
+
+static void emit_arrive(Simt *s, const IrOp *op) {
+    s->target->mbarrier_arrive(s, mbarrier_address(s, op->operands.items[0], op->operands.items[1]), op->span);
 }
 
 /* ---- copies ---- */
@@ -48,6 +56,14 @@ static LLVMValueRef coordinate(Simt *s, const IrValue *offset) {
     Emitter *e = s->e;
     LLVMValueRef value = emit_max(e, simt_scalar(s, offset), emit_int_const(e, INT32_MIN));
     return LLVMBuildTrunc(e->builder, emit_min(e, value, emit_int_const(e, INT32_MAX - SPAN_BYTES * SPAN_BYTES)), e->i32, "");
+}
+
+/* Has one thread waited for the slots, which then copies all? */
+static bool is_by_one(const IrOp *copy) {
+    const IrOp *op = copy->prev;
+    while (op && op->kind != OP_MBARRIER_WAIT_TO_COPY)
+        op = op->prev;
+    return op != NULL;
 }
 
 /* A box for each span of the rows, each by another warp, so that none of them comes late to what all do next. */
@@ -67,7 +83,7 @@ static void emit_copy(Simt *s, const IrOp *op) {
     for (int64_t box = 0; box < boxes; box++) {
         copy.coordinates[0] = LLVMBuildAdd(e->builder, first, simt_int(s, box * map.columns), "");
         copy.shared = LLVMBuildAdd(e->builder, shared, simt_int(s, box * box_bytes), "");
-        int64_t warp = (1 + copy.map + box) % s->warps;
+        int64_t warp = is_by_one(op) ? 0 : (1 + copy.map + box) % s->warps;
         copy.predicate = simt_and(s, is_thread(s, warp << LAYOUT_LANES), is_there);
         s->target->bulk_copy(s, &copy);
     }
@@ -115,13 +131,42 @@ static int columns_of(const Layout *layout) {
     return columns;
 }
 
+static int find_register(const Layout *layout, int row, int column) {
+    for (int i = 0; i < 1 << layout->registers; i++)
+        if (layout_register_at(layout, i, 0) == row && layout_register_at(layout, i, 1) == column)
+            return i;
+    abort();
+}
+
+/* What a tile laid out like an accumulator has for a step along k: both rows of a thread, then both again eight columns further. */
+static void pack_first(Simt *s, const IrValue *tile, int row, int64_t step, LLVMValueRef packed[4]) {
+    enum { OTHER_ROW = 8, SECOND_HALF = 8 };
+    Emitter *e = s->e;
+    LLVMValueRef const *registers = simt_tile(s, tile);
+    for (int i = 0; i < 4; i++) {
+        int column = (int)step * STEP + i / 2 * SECOND_HALF, at = row + i % 2 * OTHER_ROW;
+        const LLVMValueRef pair[2] = {
+            registers[find_register(tile->type->layout, at, column)], registers[find_register(tile->type->layout, at, column + 1)]};
+        packed[i] = LLVMBuildBitCast(e->builder, values_to_memory(e, tile->type->scalar, pair, 2), e->i32, "");
+    }
+}
+
+static bool is_zero(const IrValue *tile) {
+    const IrOp *op = tile->def;
+    const IrOp *number = op && op->kind == OP_BROADCAST ? op->operands.items[0]->def : NULL;
+    return number && number->kind == OP_CONST && number->bits == 0;
+}
+
 static void emit_product(Simt *s, const IrOp *op) {
     const IrValue *result = op->results.items[0], *a = op->operands.items[0], *b = op->operands.items[1];
     const Layout *layout = result->type->layout;
     bool rows_along_k = op->kind == OP_WGMMA_T;
     int columns = columns_of(layout), count = simt_count(result->type);
     LLVMValueRef row = LLVMBuildAnd(s->e->builder, simt_warp_origin(s, layout, 0), simt_int(s, -GROUP_ROWS), ""); /* of the four warps' first one */
-    Operand first = find_operand(s, a, row, true), second = find_operand(s, b, NULL, rows_along_k);
+    bool in_registers = a->type->kind == TYPE_TILE, is_fresh = is_zero(op->operands.items[2]);
+    Operand first = {0}, second = find_operand(s, b, NULL, rows_along_k);
+    if (!in_registers)
+        first = find_operand(s, a, row, true);
     LLVMValueRef *sums = simt_registers(s, count);
     for (int i = 0; i < count; i++)
         sums[i] = simt_tile(s, op->operands.items[2])[i];
@@ -130,7 +175,11 @@ static void emit_product(Simt *s, const IrOp *op) {
         for (int block = 0; block < count; block += columns / 2) {
             SimtWgmma product = {
                 .is_bf16 = a->type->scalar == PHB_BF16, .turned = !rows_along_k, .columns = columns, .sums = sums + block, .span = op->span};
-            product.a = descriptor_at(s, &first, step, layout_register_at(layout, block, 0));
+            product.fresh = is_fresh && step == 0;
+            if (in_registers)
+                pack_first(s, a, layout_register_at(layout, block, 0), step, product.first);
+            else
+                product.a = descriptor_at(s, &first, step, layout_register_at(layout, block, 0));
             product.b = descriptor_at(s, &second, step, 0);
             s->target->wgmma(s, &product);
         }
@@ -154,13 +203,18 @@ bool simt_bulk_op(Simt *s, const IrOp *op) {
     case OP_BULK_RING:
         return true;
     case OP_MBARRIERS:
+    case OP_MBARRIERS_OF_ALL:
         emit_mbarriers(s, op);
         return true;
     case OP_MBARRIER_EXPECT:
         emit_expect(s, op);
         return true;
     case OP_MBARRIER_WAIT:
+    case OP_MBARRIER_WAIT_TO_COPY:
         emit_wait(s, op);
+        return true;
+    case OP_MBARRIER_ARRIVE:
+        emit_arrive(s, op);
         return true;
     case OP_BULK_COPY:
         emit_copy(s, op);

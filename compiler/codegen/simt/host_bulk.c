@@ -18,8 +18,13 @@ static void load_words(Simt *s, LLVMValueRef *values, int count) {
 
 /* ---- mbarriers ---- */
 
-void host_mbarriers(Simt *s, LLVMValueRef shared, int count, Span span) {
-    host_call(s->e, HOST_phb_simt_mbarriers, (LLVMValueRef[]){s->self, host_shared(s, shared), simt_int(s, count), host_site(s, span)}, 4);
+void host_mbarriers(Simt *s, LLVMValueRef shared, int count, bool of_all, Span span) {
+    LLVMValueRef arguments[] = {s->self, host_shared(s, shared), simt_int(s, count), simt_int(s, of_all ? s->threads : 1), host_site(s, span)};
+    host_call(s->e, HOST_phb_simt_mbarriers, arguments, 5);
+}
+
+void host_mbarrier_arrive(Simt *s, LLVMValueRef mbarrier, Span span) {
+    host_call(s->e, HOST_phb_simt_mbarrier_arrive, (LLVMValueRef[]){s->self, host_shared(s, mbarrier), host_site(s, span)}, 3);
 }
 
 void host_mbarrier_expect(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMValueRef predicate, Span span) {
@@ -31,6 +36,12 @@ void host_mbarrier_expect(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMVal
 
 void host_mbarrier_wait(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Span span) {
     host_call(s->e, HOST_phb_simt_mbarrier_wait, (LLVMValueRef[]){s->self, host_shared(s, mbarrier), parity, host_site(s, span)}, 4);
+}
+
+void host_mbarrier_wait_if(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, LLVMValueRef predicate, Span span) {
+    SimtBranch branch = simt_branch_begin(s, predicate);
+    host_mbarrier_wait(s, mbarrier, parity, span);
+    simt_branch_end(s, &branch, NULL);
 }
 
 /* ---- copies ---- */
@@ -52,10 +63,15 @@ void host_wgmma_begin(Simt *s, Span span) {
 }
 
 void host_wgmma(Simt *s, const SimtWgmma *product) {
-    store_words(s, product->sums, product->columns / 2);
+    enum { FIRST_AT = 128 }; /* words of the sums come before */
+    LLVMValueRef none = LLVMConstNull(s->e->ptr);
+    store_words(s, product->sums, product->fresh ? 0 : product->columns / 2);
+    for (int i = 0; !product->a && i < 4; i++)
+        LLVMBuildStore(s->e->builder, product->first[i], word_at(s, FIRST_AT + i));
     LLVMValueRef arguments[] = {s->self, simt_int(s, product->is_bf16 ? PHB_BF16 : PHB_F16), simt_int(s, product->turned),
-        simt_int(s, product->columns), product->a, product->b, word_at(s, 0), host_site(s, product->span)};
-    host_call(s->e, HOST_phb_simt_wgmma, arguments, 8);
+        simt_int(s, product->columns), product->a ? product->a : emit_int_const(s->e, 0), product->a ? none : word_at(s, FIRST_AT), product->b,
+        word_at(s, 0), simt_int(s, product->fresh), host_site(s, product->span)};
+    host_call(s->e, HOST_phb_simt_wgmma, arguments, 10);
     load_words(s, product->sums, product->columns / 2);
 }
 

@@ -24,7 +24,7 @@ static LLVMTypeRef type_of(const Emitter *e, const char *text, size_t length) {
 }
 
 static LLVMTypeRef hook_type(const Emitter *e, HostHook hook) {
-    LLVMTypeRef parameters[8];
+    LLVMTypeRef parameters[10];
     unsigned count = 0;
     const char *at = hooks[hook].parameters + 1; /* after the bracket */
     for (;;) {

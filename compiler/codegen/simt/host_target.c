@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-enum { WORDS = 128, SHARED_LIMIT = 227 << 10, REGISTER_LIMIT = 255 }; /* as a GPU of sm_90 has them: the code is to be the same */
+enum { WORDS = 132, SHARED_LIMIT = 227 << 10, REGISTER_LIMIT = 255 }; /* as a GPU of sm_90 has them: the code is to be the same */
 
 static HostThread *own(const Simt *s) {
     return s->data;
@@ -155,4 +155,5 @@ const SimtTarget simt_cpu = {.name = "the CPU", .elect = elect_low, .warp_values
 const SimtTarget simt_simulator = {SIMULATOR};
 const SimtTarget simt_simulator_bulk = {SIMULATOR, .has_bulk = true, .mbarriers = host_mbarriers, .mbarrier_expect = host_mbarrier_expect,
     .mbarrier_wait = host_mbarrier_wait, .bulk_copy = host_bulk_copy, .wgmma_begin = host_wgmma_begin, .wgmma = host_wgmma,
-    .wgmma_commit = host_wgmma_commit, .wgmma_wait = host_wgmma_wait};
+    .wgmma_commit = host_wgmma_commit, .wgmma_wait = host_wgmma_wait, .mbarrier_arrive = host_mbarrier_arrive,
+    .mbarrier_wait_if = host_mbarrier_wait_if};

@@ -61,7 +61,9 @@ typedef struct SimtWgmma {
     bool is_bf16;
     bool turned;          /* the second factor's rows run along k */
     int columns;
+    bool fresh;           /* what the sums were counts as 0 */
     LLVMValueRef a, b;    /* i64: descriptors as PTX has them, but that addresses count from the start of the CTA's shared memory */
+    LLVMValueRef first[4]; /* i32, packed: the first factor where it is in registers, as m16n8k16 has it, and `a` is NULL */
     LLVMValueRef *sums;   /* columns / 2 registers, in and out */
     Span span;
 } SimtWgmma;
@@ -129,9 +131,12 @@ typedef struct SimtTarget {
     void (*mma)(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMValueRef a[4], const LLVMValueRef b[2], const LLVMValueRef c[4],
         LLVMValueRef d[4], Span span);
 
-    /* Bulk copies and their mbarriers, which are i64s in shared memory; all threads get there. `mbarriers` makes `count` of one arrival a phase each, in
-     * phase 0, and passes a barrier; what threads wrote to shared memory before, copies may overwrite after it. `expect` is the arrival, by one thread. */
-    void (*mbarriers)(Simt *s, LLVMValueRef shared, int count, Span span);
+    /* Bulk copies and their mbarriers, which are i64s in shared memory; all threads get there. `mbarriers` makes `count` of one arrival a phase each,
+     * or of one of each warp, in phase 0, and passes a barrier; what threads wrote to shared memory before, copies may overwrite after it. `expect`
+     * is the one arrival, by one thread, `arrive` that of each warp; `wait_if` is by one thread. */
+    void (*mbarriers)(Simt *s, LLVMValueRef shared, int count, bool of_all, Span span);
+    void (*mbarrier_arrive)(Simt *s, LLVMValueRef mbarrier, Span span);
+    void (*mbarrier_wait_if)(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, LLVMValueRef predicate, Span span);
     void (*mbarrier_expect)(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMValueRef predicate, Span span);
     void (*mbarrier_wait)(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Span span); /* i32: until the phase of that parity is over */
     void (*bulk_copy)(Simt *s, const SimtBulkCopy *copy);                                 /* by one thread */

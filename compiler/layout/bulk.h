@@ -1,0 +1,34 @@
+/* A loop whose products go by bulk copies: what bulk.c finds, and what chain.c shares with it. */
+#ifndef PHOBOS_LAYOUT_BULK_H
+#define PHOBOS_LAYOUT_BULK_H
+
+#include "compiler/layout/layout.h"
+
+enum { BULK_MOST_DOTS = 4, BULK_MOST_COPIES = 2 * BULK_MOST_DOTS };
+
+typedef struct Bulk {
+    Ahead ahead;
+    IrKernel *kernel;
+    IrOp *dots[BULK_MOST_DOTS];
+    IrOp *loads[BULK_MOST_COPIES]; /* slices of the loop's turns, */
+    IrOp *kept[BULK_MOST_COPIES];  /* and from before it, that all turns multiply by */
+    IrValue *rings[BULK_MOST_COPIES], *mbarriers;
+    int dot_count, load_count, kept_count, slots;
+    bool is_chained; /* a turn uses its own sums, or a factor is no slice of the turn */
+} Bulk;
+
+const Type *bulk_slot_type(const Bulk *b, const IrOp *load);
+int64_t bulk_load_bytes(const IrOp *load); /* that come when its slot is filled */
+int64_t bulk_step(const Bulk *b);          /* from turn to turn */
+IrValue *bulk_ring(Bulk *b, const IrOp *load, int slots);
+IrValue *bulk_mbarriers(Bulk *b, OpKind kind, int count);
+/* Of the slice as it is in the turn b->ahead.turn, to slot `number` of `ring`, where `is_there`. */
+void bulk_copy(Bulk *b, const IrOp *load, IrValue *ring, IrValue *mbarriers, IrValue *mbarrier, IrValue *number, IrValue *is_there);
+IrValue *bulk_carry(Bulk *b, IrValue *first); /* a further value that the loop carries: its argument */
+IrValue *bulk_wait(Bulk *b, IrValue *tile, int left);
+
+/* ---- chain.c ---- */
+
+void layout_chain(Bulk *b);
+
+#endif
