@@ -43,7 +43,7 @@ typedef struct Local {
     Job *job;
     const RunOptions *options;
     Course *course;
-    TensorFile *kept;
+    Kept kept;
     int threads; /* of each pod */
     DeviceSet devices;
     LocalPod *pods;
@@ -233,7 +233,7 @@ static PodStatus run_rounds(LocalPod *local_pod) {
         const StepPlan *step = course_plan(course, round);
         Pod *pod = local_pod->pods[course_step(course, round)];
         TileFiles files[PHB_MAX_PARAMS];
-        round_files(course, round, local_pod->local->kept, files);
+        round_files(course, round, local_pod->local->kept.tensors, files);
         pod_renew(pod, files);
         PodStatus status = run_units(local_pod, pod, step->placement, false, done);
         if (status == POD_RUNNING && local_pod->local->audit.wanted)
@@ -443,7 +443,7 @@ static bool make_plan(Local *local, int *exit_code, Error *error) {
     local->audit = audit_choose(&local->options->audit, job_hash(local->job), local->course->steps[0].problem->units);
     if (local->audit.wanted)
         local->checksums = new_zeroed((size_t)local->course->units, sizeof *local->checksums);
-    return course_fit(local->course, plan.memory, error) && has_memory(local, error) && (local->kept = kept_open(local->course, error)) != NULL;
+    return course_fit(local->course, plan.memory, error) && has_memory(local, error) && kept_open(&local->kept, local->course, false, error);
 }
 
 static bool open_events(Local *local, Error *error) {
@@ -481,7 +481,7 @@ static void local_fini(Local *local) {
     }
     free(local->pods);
     free(local->checksums);
-    kept_close(local->kept, local->course);
+    kept_close(&local->kept);
     course_free(local->course);
 }
 

@@ -7,7 +7,7 @@
 
 struct Rounds {
     Course *course;
-    TensorFile *kept;
+    Kept kept;
     Pod **pods; /* as the steps; NULL: not joined */
     int64_t node, round;
     int64_t units_before; /* done by pods that have been closed */
@@ -51,9 +51,15 @@ void rounds_leave(Rounds *rounds) {
     }
     free(rounds->pods);
     rounds->pods = NULL;
-    kept_close(rounds->kept, rounds->course);
-    rounds->kept = NULL;
+    kept_close(&rounds->kept);
     rounds->round = -1;
+}
+
+static bool is_near_any(const Peers *peers) {
+    for (uint32_t p = 0; p < peers->peers_count; p++)
+        if (p != peers->node && peers->peers[p].near)
+            return true;
+    return false;
 }
 
 bool rounds_join(Rounds *rounds, const Peers *peers, int64_t memory, const PodOptions *options, Error *error) {
@@ -65,7 +71,7 @@ bool rounds_join(Rounds *rounds, const Peers *peers, int64_t memory, const PodOp
     if (peers->peers_count > 1 && on_card)
         return error_set(error, "tiles that live on a card do not travel: a job of several steps takes one pod with a card, or pods without");
     if (!course_fit(course, memory, error) || (!on_card && !machine_holds(course_bytes(course), error)) ||
-        (rounds->kept = kept_open(course, error)) == NULL)
+        !kept_open(&rounds->kept, course, is_near_any(peers), error))
         return false;
     rounds->pods = new_zeroed((size_t)course->step_count, sizeof *rounds->pods);
     for (int s = 0; s < course->step_count; s++) {
@@ -93,19 +99,28 @@ Pod *rounds_enter(Rounds *rounds, uint64_t round, Error *error) {
     }
     TileFiles files[PHB_MAX_PARAMS];
     rounds->round = (int64_t)round;
-    round_files(course, rounds->round, rounds->kept, files);
+    round_files(course, rounds->round, rounds->kept.tensors, files);
     pod_renew(pod, files);
     return pod;
 }
 
-bool rounds_view(const Rounds *rounds, uint32_t tensor, TileView *view) {
-    if (rounds->kept == NULL || tensor >= (uint32_t)rounds->course->job->sequence->tensor_count || rounds->kept[tensor].memory == NULL)
+bool rounds_view(const Rounds *rounds, const Kept *kept, uint32_t tensor, TileView *view) {
+    kept = kept != NULL ? kept : &rounds->kept;
+    if (kept->memory == NULL || tensor >= (uint32_t)rounds->course->job->sequence->tensor_count || kept->tensors[tensor].memory == NULL)
         return false;
-    const TensorFile *kept = &rounds->kept[tensor];
-    *view = (TileView){.rows = kept->memory, .rank = kept->rank, .element = dtype_size(kept->dtype), .extent = {1, 1, 1, 1}};
-    memcpy(view->extent, kept->shape, (size_t)kept->rank * sizeof kept->shape[0]);
-    view->pitch = kept->shape[kept->rank - 1] * view->element;
+    const TensorFile *file = &kept->tensors[tensor];
+    *view = (TileView){.rows = file->memory, .rank = file->rank, .element = dtype_size(file->dtype), .extent = {1, 1, 1, 1}};
+    memcpy(view->extent, file->shape, (size_t)file->rank * sizeof file->shape[0]);
+    view->pitch = file->shape[file->rank - 1] * view->element;
     return true;
+}
+
+int rounds_shared(const Rounds *rounds) {
+    return rounds->kept.memory != NULL ? rounds->kept.fd : -1;
+}
+
+bool rounds_map(const Rounds *rounds, int fd, Kept *kept) {
+    return kept_map(kept, rounds->course, fd);
 }
 
 /* ---- what others have ---- */

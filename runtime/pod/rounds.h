@@ -18,8 +18,12 @@ void rounds_leave(Rounds *rounds);
 /* The pod of a round, which has ended all that was given to it before. NULL with the reason where it has not. */
 Pod *rounds_enter(Rounds *rounds, uint64_t round, Error *error);
 
-/* What lives here of one of the job's tensors; regions count from the start of the whole tensor. False: it is none that does. */
-bool rounds_view(const Rounds *rounds, uint32_t tensor, TileView *view);
+/* What lives here of one of the job's tensors, or in another pod whose memory is mapped as `kept`; regions count from the start of the whole tensor.
+ * False: it is none that does. */
+bool rounds_view(const Rounds *rounds, const Kept *kept, uint32_t tensor, TileView *view);
+/* A descriptor of all that lives here, for the pods of this host; -1: there is none. */
+int rounds_shared(const Rounds *rounds);
+bool rounds_map(const Rounds *rounds, int fd, Kept *kept); /* of another pod; false: it is something else */
 /* What a LOAD of the round at hand needs of other pods: calls `fetch` for each piece, which goes to its place in the tile at `rows`. A PodGather. */
 typedef void RoundsFetch(void *context, const FetchRequest *request);
 int rounds_gather(const Rounds *rounds, int operand, const Region *region, void *rows, int64_t pitch, uint32_t instruction, uint64_t *bytes, RoundsFetch *fetch,

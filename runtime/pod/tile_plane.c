@@ -1,7 +1,8 @@
-#include "runtime/clock.h"
 #include "runtime/pod/tile_plane.h"
+#include "runtime/clock.h"
 #include "runtime/net/curve.h"
 #include "runtime/net/socket.h"
+#include "runtime/pod/neighbour.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -10,14 +11,27 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { SOCKET_DEAD_MS = 10000, GATHERED_AT_ONCE = 256, MOST_CHUNKS = 16, LOOK_MS = 500 };
+enum { SOCKET_DEAD_MS = 10000, GATHERED_AT_ONCE = 256, MOST_CHUNKS = 16, LOOK_MS = 500, NEAR_MS = 1000 };
+
+/* How far it has come with what lives in a pod of the same host. */
+typedef enum Nearness {
+    NEAR_NOT, /* it comes by the network */
+    NEAR_TO_ASK,
+    NEAR_ASKED, /* `asked` is open */
+    NEAR_HERE   /* it lies at `kept` */
+} Nearness;
 
 /* Whom tiles are fetched from. */
 typedef struct Source {
     char endpoint[256], node[KEY_NAME];
     void *socket; /* DEALER; NULL: nothing was asked for yet */
     bool unsent;  /* it could not take what was sent: there is no connection yet, or no more */
+    Nearness nearness;
+    uint64_t near_ms; /* since when it is to be asked, or was; 0: nothing was wanted yet */
+    int asked;
+    Kept kept;
 } Source;
 
 struct TilePlane {
@@ -32,6 +46,8 @@ struct TilePlane {
     FetchPlane *fetches;
     const Rounds *rounds;  /* of a job of several steps, */
     uint32_t plan_epoch;   /* and with which pods */
+    int listener;          /* where pods of this host ask for what lives here, or -1 */
+    NeighbourName name;
     FetchRequest *waiting; /* pieces that could not be asked for yet, in their order */
     size_t waiting_count, waiting_capacity;
     Source *sources; /* by node */
@@ -80,7 +96,7 @@ static void look_for_files(TilePlane *plane) {
 
 TilePlane *tile_plane_open(void *context, const Keys *keys, const char *listen, const char *node, LogLevel log, char *bound, size_t bound_size, Error *error) {
     TilePlane *plane = new_zeroed(1, sizeof *plane);
-    *plane = (TilePlane){.context = context, .keys = keys, .node = node, .log = log};
+    *plane = (TilePlane){.context = context, .keys = keys, .node = node, .log = log, .listener = -1};
     plane->serve = serve_new();
     plane->inbox = new_zeroed(1, sizeof *plane->inbox);
     plane->outbox = new_zeroed(1, sizeof *plane->outbox);
@@ -93,13 +109,31 @@ TilePlane *tile_plane_open(void *context, const Keys *keys, const char *listen, 
     return NULL;
 }
 
+static void source_close(Source *source) {
+    socket_close(source->socket);
+    if (source->nearness == NEAR_ASKED)
+        close(source->asked);
+    if (source->nearness == NEAR_HERE)
+        kept_close(&source->kept);
+    *source = (Source){.socket = NULL};
+}
+
+static void close_sources(TilePlane *plane) {
+    for (uint32_t s = 0; s < plane->source_count; s++)
+        source_close(&plane->sources[s]);
+    free(plane->sources);
+    plane->sources = NULL;
+    plane->source_count = 0;
+    if (plane->listener >= 0)
+        close(plane->listener);
+    plane->listener = -1;
+}
+
 void tile_plane_close(TilePlane *plane) {
     if (plane == NULL)
         return;
     socket_close(plane->router);
-    for (uint32_t s = 0; s < plane->source_count; s++)
-        socket_close(plane->sources[s].socket);
-    free(plane->sources);
+    close_sources(plane);
     free(plane->waiting);
     serve_free(plane->serve);
     fetch_free(plane->fetches);
@@ -122,13 +156,9 @@ void tile_plane_join(TilePlane *plane, Pod *pod, const uint8_t job_id[16], const
 }
 
 void tile_plane_leave(TilePlane *plane) {
-    for (uint32_t s = 0; s < plane->source_count; s++)
-        socket_close(plane->sources[s].socket); /* what comes late goes nowhere */
-    free(plane->sources);
+    close_sources(plane); /* what comes late goes nowhere */
     fetch_free(plane->fetches);
     serve_free(plane->serve);
-    plane->sources = NULL;
-    plane->source_count = 0;
     plane->fetches = NULL;
     plane->serve = serve_new();
     plane->pod = NULL;
@@ -146,6 +176,12 @@ void tile_plane_join_rounds(TilePlane *plane, const Rounds *rounds, const uint8_
     plane->rounds = rounds;
     plane->plan_epoch = plan_epoch;
     tile_plane_join(plane, NULL, job_id, peers, GATHERED_AT_ONCE);
+    plane->name = (NeighbourName){.plan_epoch = plan_epoch, .node = peers->node};
+    memcpy(plane->name.job_id, job_id, sizeof plane->name.job_id);
+    if (rounds_shared(rounds) >= 0)
+        plane->listener = neighbour_listen(&plane->name);
+    for (uint32_t s = 0; s < peers->peers_count; s++)
+        plane->sources[s].nearness = peers->peers[s].near ? NEAR_TO_ASK : NEAR_NOT;
 }
 
 void tile_plane_serve(TilePlane *plane, Pod *pod) {
@@ -161,7 +197,7 @@ static void take_gather(TilePlane *plane, uint64_t connection) {
     bool same = memcmp(plane->inbox->header.job_id, plane->job_id, sizeof plane->job_id) == 0;
     if (!same || fetch->token != plane->plan_epoch)
         serve_fetch(plane->serve, connection, fetch, NULL, FETCH_NOT_YET, clock_ms()); /* who is first to hear that all begin again asks too early */
-    else if (rounds_view(plane->rounds, fetch->tensor, &view))
+    else if (rounds_view(plane->rounds, NULL, fetch->tensor, &view))
         serve_fetch(plane->serve, connection, fetch, &view, FETCH_GONE, clock_ms());
     else
         serve_fetch(plane->serve, connection, fetch, NULL, FETCH_GONE, clock_ms());
@@ -333,15 +369,62 @@ static bool reach(TilePlane *plane, Source *source) {
         !socket_connect(source->socket, source->endpoint, &error)) {
         say(plane, LOG_WARNING, "%s", error.text);
         fail(plane, &error);
-        socket_close(source->socket);
-        *source = (Source){.socket = NULL};
+        source_close(source);
         return false;
     }
     return true;
 }
 
+/* ---- what lives in pods of this host ---- */
+
+static void become(TilePlane *plane, Source *source, Nearness nearness) {
+    source->nearness = nearness;
+    say(plane, LOG_INFO, nearness == NEAR_HERE ? "reads what lives in pod %s from its memory" : "what lives in pod %s comes by the network",
+        source->node);
+}
+
+static void take_answer(TilePlane *plane, Source *source) {
+    int memory;
+    NeighbourAnswer answer = neighbour_take(source->asked, &memory);
+    if (answer == NEIGHBOUR_WAITS && clock_ms() - source->near_ms < NEAR_MS)
+        return;
+    bool mapped = answer == NEIGHBOUR_GIVES && rounds_map(plane->rounds, memory, &source->kept);
+    if (answer == NEIGHBOUR_GIVES)
+        close(memory);
+    close(source->asked);
+    become(plane, source, mapped ? NEAR_HERE : NEAR_NOT);
+}
+
+static void ask_near(TilePlane *plane, Source *source) {
+    NeighbourName name = plane->name;
+    name.node = (uint32_t)(source - plane->sources);
+    if (source->near_ms == 0)
+        source->near_ms = clock_ms();
+    source->asked = neighbour_ask(&name);
+    if (source->asked >= 0)
+        source->nearness = NEAR_ASKED;
+    else if (clock_ms() - source->near_ms >= NEAR_MS)
+        become(plane, source, NEAR_NOT);
+}
+
+/* The piece is copied at once. False: it is no piece of what lives there, as the pod itself will say. */
+static bool copy_near(TilePlane *plane, const Source *source, const FetchRequest *request) {
+    TileView view;
+    Region place = request->region;
+    uint64_t bytes, same;
+    memset(place.origin, 0, sizeof place.origin);
+    if (!rounds_view(plane->rounds, &source->kept, request->tensor, &view) || !tile_region_bytes(&view, &request->region, &bytes) ||
+        !tile_region_bytes(&request->into, &place, &same) || bytes != same)
+        return false;
+    tile_copy(&view, &request->region, &request->into, &place);
+    pod_fetched(plane->pod, (uint32_t)request->tag);
+    return true;
+}
+
 void tile_plane_gather(TilePlane *plane, const FetchRequest *request) {
-    if (plane->waiting_count > 0 || !tile_plane_fetch(plane, request))
+    /* A copy is done by the next turn: who asks does not know yet that anything is under way. */
+    bool near = request->peer < plane->source_count && plane->sources[request->peer].nearness != NEAR_NOT;
+    if (near || plane->waiting_count > 0 || !tile_plane_fetch(plane, request))
         wait_to_gather(plane, request);
 }
 
@@ -357,7 +440,13 @@ static void gather_waiting(TilePlane *plane) {
 bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request) {
     if (request->peer >= plane->source_count || plane->sources[request->peer].endpoint[0] == '\0')
         return false;
-    return reach(plane, &plane->sources[request->peer]) && fetch_start(plane->fetches, request, clock_ms());
+    Source *source = &plane->sources[request->peer];
+    if (source->nearness == NEAR_TO_ASK)
+        ask_near(plane, source);
+    if (source->nearness == NEAR_HERE && copy_near(plane, source, request))
+        return true;
+    return (source->nearness == NEAR_NOT || source->nearness == NEAR_HERE) && reach(plane, source) &&
+           fetch_start(plane->fetches, request, clock_ms());
 }
 
 void tile_plane_lose(TilePlane *plane, const Peers *peers) {
@@ -366,8 +455,7 @@ void tile_plane_lose(TilePlane *plane, const Peers *peers) {
         if (source->endpoint[0] == '\0' || peers->peers[s].endpoint[0] != '\0')
             continue;
         fetch_lose(plane->fetches, s);
-        socket_close(source->socket);
-        *source = (Source){.socket = NULL};
+        source_close(source);
     }
 }
 
@@ -387,29 +475,39 @@ void tile_plane_abandon(TilePlane *plane) {
 /* ---- turns ---- */
 
 int tile_plane_poll_count(const TilePlane *plane) {
-    int count = 1;
+    int count = 1 + (plane->listener >= 0);
     for (uint32_t s = 0; s < plane->source_count; s++)
-        count += plane->sources[s].socket != NULL;
+        count += (plane->sources[s].socket != NULL) + (plane->sources[s].nearness == NEAR_ASKED);
     return count;
 }
 
 void tile_plane_poll(const TilePlane *plane, zmq_pollitem_t *items) {
     *items++ = (zmq_pollitem_t){.socket = plane->router, .events = ZMQ_POLLIN};
-    for (uint32_t s = 0; s < plane->source_count; s++)
-        if (plane->sources[s].socket != NULL)
-            *items++ =
-                (zmq_pollitem_t){.socket = plane->sources[s].socket, .events = (short)(ZMQ_POLLIN | (plane->sources[s].unsent ? ZMQ_POLLOUT : 0))};
+    if (plane->listener >= 0)
+        *items++ = (zmq_pollitem_t){.fd = plane->listener, .events = ZMQ_POLLIN};
+    for (uint32_t s = 0; s < plane->source_count; s++) {
+        const Source *source = &plane->sources[s];
+        if (source->socket != NULL)
+            *items++ = (zmq_pollitem_t){.socket = source->socket, .events = (short)(ZMQ_POLLIN | (source->unsent ? ZMQ_POLLOUT : 0))};
+        if (source->nearness == NEAR_ASKED)
+            *items++ = (zmq_pollitem_t){.fd = source->asked, .events = ZMQ_POLLIN};
+    }
 }
 
 void tile_plane_turn(TilePlane *plane) {
     look_for_files(plane);
     take_requests(plane);
     serve_tick(plane->serve, clock_ms());
-    for (uint32_t s = 0; s < plane->source_count; s++)
-        if (plane->sources[s].socket != NULL) {
-            take_chunks(plane, s);
-            send_unsent(plane, s);
-        }
+    if (plane->listener >= 0)
+        neighbour_answer(plane->listener, &plane->name, rounds_shared(plane->rounds));
+    for (uint32_t s = 0; s < plane->source_count; s++) {
+        if (plane->sources[s].nearness == NEAR_ASKED)
+            take_answer(plane, &plane->sources[s]);
+        if (plane->sources[s].socket == NULL)
+            continue;
+        take_chunks(plane, s);
+        send_unsent(plane, s);
+    }
     if (plane->fetches != NULL) {
         FetchAction action;
         fetch_tick(plane->fetches, clock_ms());

@@ -76,6 +76,16 @@ void tile_unpack(const TileView *tile, const Region *region, uint64_t offset, si
         memcpy(to, from, run);
 }
 
+void tile_copy(const TileView *from, const Region *region, const TileView *to, const Region *place) {
+    size_t run, rows = 1;
+    for (int k = 0; k < from->rank - 1; k++)
+        rows *= (size_t)region->extent[k];
+    size_t bytes = rows * (size_t)(region->extent[from->rank - 1] * from->element);
+    RowWalk source = walk_begin(from, region, 0, bytes), target = walk_begin(to, place, 0, bytes);
+    for (char *at; (at = walk_next(&target, &run));)
+        memcpy(at, walk_next(&source, &run), run);
+}
+
 /* ---- serving ---- */
 
 typedef struct Served {

@@ -29,6 +29,8 @@ typedef struct TileView {
 /* Bytes [offset, offset + length) of a region whose elements are packed in row-major order. */
 void tile_pack(const TileView *tile, const Region *region, uint64_t offset, size_t length, void *packed);
 void tile_unpack(const TileView *tile, const Region *region, uint64_t offset, size_t length, const void *packed);
+/* A region of one tile to one of the same extents of another. */
+void tile_copy(const TileView *from, const Region *region, const TileView *to, const Region *place);
 /* False where the region does not lie in the tile. */
 bool tile_region_bytes(const TileView *tile, const Region *region, uint64_t *bytes);
 

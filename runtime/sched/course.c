@@ -1,9 +1,13 @@
+#define _GNU_SOURCE /* memfd_create, seals */
 #include "runtime/sched/course.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define PAGE_BYTES 4096 /* the least that memory is taken in */
 
@@ -277,33 +281,88 @@ int64_t course_bytes(const Course *course) {
 
 /* ---- kept tensors ---- */
 
-TensorFile *kept_open(const Course *course, Error *error) {
+/* What nobody who has the file may do to it: change its size, or, but for its owner, what is in it. */
+#define KEPT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+
+/* Where each of them lies, the same in every pod. */
+static void lay_out(Kept *kept, const Course *course, char *memory) {
     const Sequence *sequence = course->job->sequence;
-    if (sequence == NULL)
-        return new_zeroed(1, sizeof(TensorFile));
-    TensorFile *kept = new_zeroed((size_t)sequence->tensor_count, sizeof *kept);
-    for (int t = 0; t < sequence->tensor_count; t++) {
+    int64_t at = 0;
+    for (int t = 0; sequence != NULL && t < sequence->tensor_count; t++) {
         const TensorFile *like = &course->job->tensors[t];
-        kept[t] = (TensorFile){.dtype = like->dtype, .rank = like->rank, .old_fd = -1, .staging_fd = -1, .lock_fd = -1};
-        memcpy(kept[t].shape, like->shape, sizeof kept[t].shape);
+        kept->tensors[t] = (TensorFile){.dtype = like->dtype, .rank = like->rank, .old_fd = -1, .staging_fd = -1, .lock_fd = -1};
+        memcpy(kept->tensors[t].shape, like->shape, sizeof kept->tensors[t].shape);
         if (!course->kept[t])
             continue;
-        /* Of the address space all of it, of memory what is written to. */
-        void *memory = mmap(NULL, (size_t)tensor_file_bytes(like), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED) {
-            error_errno(
-                error, "cannot take %" PRId64 " bytes for tensor '%s' between steps", tensor_file_bytes(like), course->job->kernel->tensors[t].name);
-            kept_close(kept, course);
-            return NULL;
-        }
-        kept[t].memory = memory;
+        kept->tensors[t].memory = memory != NULL ? memory + at : NULL;
+        if (__builtin_add_overflow(at, (tensor_file_bytes(like) - 1) / PAGE_BYTES * PAGE_BYTES + PAGE_BYTES, &at))
+            at = INT64_MAX; /* which no address space has */
     }
-    return kept;
+    kept->bytes = at;
 }
 
-void kept_close(TensorFile *kept, const Course *course) {
-    for (int t = 0; kept != NULL && course->job->sequence != NULL && t < course->job->sequence->tensor_count; t++)
-        if (kept[t].memory != NULL)
-            munmap(kept[t].memory, (size_t)tensor_file_bytes(&kept[t]));
-    free(kept);
+static void kept_new(Kept *kept, const Course *course) {
+    const Sequence *sequence = course->job->sequence;
+    *kept = (Kept){.fd = -1, .tensors = new_zeroed(sequence != NULL ? (size_t)sequence->tensor_count : 1, sizeof *kept->tensors)};
+    lay_out(kept, course, NULL);
+}
+
+/* MAP_FAILED: the system does not have that, and others fetch what they need. */
+static void *map_shared(Kept *kept) {
+    int fd = memfd_create("phobos", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return MAP_FAILED;
+    void *memory = ftruncate(fd, kept->bytes) == 0 ? mmap(NULL, (size_t)kept->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (memory != MAP_FAILED && fcntl(fd, F_ADD_SEALS, KEPT_SEALS) == 0) {
+        kept->fd = fd;
+        return memory;
+    }
+    if (memory != MAP_FAILED)
+        munmap(memory, (size_t)kept->bytes);
+    close(fd);
+    return MAP_FAILED;
+}
+
+bool kept_open(Kept *kept, const Course *course, bool shared, Error *error) {
+    kept_new(kept, course);
+    if (kept->bytes == 0)
+        return true;
+    /* Of the address space all of it, of memory what is written to. */
+    void *memory = shared ? map_shared(kept) : MAP_FAILED;
+    if (memory == MAP_FAILED)
+        memory = mmap(NULL, (size_t)kept->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    kept->memory = memory != MAP_FAILED ? memory : NULL;
+    if (kept->memory == NULL) {
+        char *names = kept_text(course);
+        error_errno(error, "cannot take %" PRId64 " bytes for what lives in the pods between steps (%s)", kept->bytes, names);
+        free(names);
+        kept_close(kept);
+        return false;
+    }
+    lay_out(kept, course, kept->memory);
+    return true;
+}
+
+bool kept_map(Kept *kept, const Course *course, int fd) {
+    struct stat status;
+    kept_new(kept, course);
+    int seals = fcntl(fd, F_GET_SEALS);
+    bool fine = kept->bytes > 0 && seals >= 0 && (seals & KEPT_SEALS) == KEPT_SEALS && fstat(fd, &status) == 0 && status.st_size == kept->bytes;
+    void *memory = fine ? mmap(NULL, (size_t)kept->bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (memory == MAP_FAILED) {
+        kept_close(kept);
+        return false;
+    }
+    kept->memory = memory;
+    lay_out(kept, course, memory);
+    return true;
+}
+
+void kept_close(Kept *kept) {
+    if (kept->memory != NULL)
+        munmap(kept->memory, (size_t)kept->bytes);
+    if (kept->tensors != NULL && kept->fd >= 0)
+        close(kept->fd);
+    free(kept->tensors);
+    *kept = (Kept){.fd = -1};
 }

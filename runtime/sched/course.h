@@ -48,13 +48,22 @@ typedef struct TileFiles {
     const TensorFile *targets[2]; /* NULL: none */
 } TileFiles;
 
-/* Of a round, as its kernel's tensors; `kept` is what kept_open gave. */
+/* Of a round, as its kernel's tensors; `kept` as the job's. */
 void round_files(const Course *course, int64_t round, const TensorFile *kept, TileFiles *files);
 
 /* ---- the tensors that live in the pods of this process ---- */
 
-/* As the job's tensors: in memory, or not at all. */
-TensorFile *kept_open(const Course *course, Error *error);
-void kept_close(TensorFile *kept, const Course *course); /* NULL is nothing */
+/* All of it lies in one piece, each tensor as a whole from a page on. */
+typedef struct Kept {
+    TensorFile *tensors; /* as the job's: in memory, or not at all; NULL: not open */
+    void *memory;
+    int64_t bytes;
+    int fd; /* a file without a name that the memory is, where it can be shared and the system has such files; else -1 */
+} Kept;
+
+bool kept_open(Kept *kept, const Course *course, bool shared, Error *error);
+/* What another pod of this host keeps, for reading; `fd` is what it shares, and the caller's. False: it is no such thing. */
+bool kept_map(Kept *kept, const Course *course, int fd);
+void kept_close(Kept *kept); /* zeroed is nothing */
 
 #endif

@@ -47,6 +47,7 @@ static void name_lanes(const SchedCore *core, const Pod *pod, Peers *peers) {
             continue;
         if (other != pod)
             memcpy(peers->peers[other->lane].endpoint, other->tile_endpoint, sizeof other->tile_endpoint);
+        peers->peers[other->lane].near = same_host(pod, other);
         memcpy(peers->peers[other->lane].node, other->node, sizeof other->node);
     }
 }

@@ -17,7 +17,8 @@ start() { # KERNEL PODS ...: the scheduler of job.json and its pods
     sched=$!
     for p in $(seq "$pods"); do
         : >"p$p.log"
-        timeout 60 "./$kernel" --role=pod --sched=$listen --node-name="p$p" --threads=1 --memory=64M >"p$p.log" 2>&1 &
+        timeout 60 "./$kernel" --role=pod --sched=$listen --listen="tcp://127.0.0.$(echo "$host" | tr - "$p"):*" --node-name="p$p" --threads=1 --memory=64M --log=info \
+            >"p$p.log" 2>&1 &
         eval "p$p=\$!"
     done
 }
@@ -27,21 +28,26 @@ over() { # CODE
     nothing_left
 }
 
+# Pods of one host, 127.0.0.$host, read each other's memory; where each is on one of its own, what it needs travels.
 for kernel in jacobi power_iteration two_layers; do
     oracle=$1
     shift
     "$phobosc" --gpu=none "$samples/$kernel/$kernel.phb" -o "$kernel"
-    for how in "3 --placement=block" "2 --placement=round-robin"; do
+    for how in "1 3 --placement=block" "- 3 --placement=block" "1 2 --placement=round-robin"; do
         cp "$samples/$kernel/job.json" .
         "$oracle" make job.json
+        host=${how%% *}
         # shellcheck disable=SC2086 # the number of pods, and an option
-        start $kernel $how
+        start $kernel ${how#* }
         over 0
         "$oracle" check job.json || fail "$kernel $how"
+        grep -q 'moved:.* [1-9][0-9]* fetched' sched.log || fail "nothing was fetched: $kernel $how"
+        near=$(cat p?.log | grep -c "reads what lives in pod p[123] from its memory") || true
+        case $host:$near in 1:0 | -:[1-9]*) fail "$near times pods read each other's memory: $kernel $how" ;; esac
     done
     [ $kernel = jacobi ] && jacobi=$oracle
 done
-grep -q ' 0 fetched' sched.log && fail "nothing was fetched"
+host=1
 
 # A doctor looks at the files of all steps.
 timeout 60 ./two_layers --role=doctor job.json --listen=$listen --nodes=1 >doctor.log 2>&1 &
