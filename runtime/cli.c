@@ -180,6 +180,12 @@ static int make_keys(const CommandLine *line) {
     return finish_output(code);
 }
 
+enum { JOIN_WINDOW_MS = 2000, JOIN_TIMEOUT_MS = 60000, DEADLINE_MS = 10000 };
+
+static int given_ms(const CommandLine *line, OptionId option, int otherwise) {
+    return line->values[option].given ? (int)line->values[option].number : otherwise;
+}
+
 static int serve(Job *job, const CommandLine *line) {
     const OptionValue *values = line->values;
     RunOptions run = cli_run_options(line);
@@ -187,9 +193,9 @@ static int serve(Job *job, const CommandLine *line) {
     ServeOptions options = {
         .listen = values[OPTION_LISTEN].text,
         .nodes = values[OPTION_NODES].given ? (int)values[OPTION_NODES].number : slurm_pods(stderr),
-        .join_window_ms = values[OPTION_JOIN_WINDOW].given ? (int)values[OPTION_JOIN_WINDOW].number : 2000,
-        .join_timeout_ms = values[OPTION_JOIN_TIMEOUT].given ? (int)values[OPTION_JOIN_TIMEOUT].number : 60000,
-        .deadline_ms = values[OPTION_DEADLINE].given ? (int)values[OPTION_DEADLINE].number : 10000,
+        .join_window_ms = given_ms(line, OPTION_JOIN_WINDOW, JOIN_WINDOW_MS),
+        .join_timeout_ms = given_ms(line, OPTION_JOIN_TIMEOUT, JOIN_TIMEOUT_MS),
+        .deadline_ms = given_ms(line, OPTION_DEADLINE, DEADLINE_MS),
         .insecure = values[OPTION_INSECURE].given,
         .plan = run.plan,
         .mixed = run.mixed,
@@ -215,8 +221,8 @@ static int be_doctor(const PhbProgram *program, const Job *job, const CommandLin
     DoctorOptions options = {
         .listen = values[OPTION_LISTEN].text,
         .nodes = (int)values[OPTION_NODES].number,
-        .join_window_ms = values[OPTION_JOIN_WINDOW].given ? (int)values[OPTION_JOIN_WINDOW].number : 2000,
-        .join_timeout_ms = values[OPTION_JOIN_TIMEOUT].given ? (int)values[OPTION_JOIN_TIMEOUT].number : 60000,
+        .join_window_ms = given_ms(line, OPTION_JOIN_WINDOW, JOIN_WINDOW_MS),
+        .join_timeout_ms = given_ms(line, OPTION_JOIN_TIMEOUT, JOIN_TIMEOUT_MS),
         .insecure = values[OPTION_INSECURE].given,
         .log = cli_run_options(line).log,
     };

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_REPEAT INT64_C(2147483647)
-
 /* A step under construction. */
 typedef struct StepText {
     const JsonNode *node;
@@ -368,8 +366,8 @@ void read_steps(JobReader *reader, const PhbProgram *program) {
     Job *job = reader->job;
     int errors_before = reader->errors->count;
     int64_t times = 1;
-    if (repeat != NULL && read_positive(reader, repeat, "repeat", &times) && times > MAX_REPEAT)
-        report(reader, repeat, "repeat: expected 1 to %lld, found %s", (long long)MAX_REPEAT, repeat->text);
+    if (repeat != NULL && read_positive(reader, repeat, "repeat", &times) && times > JOB_MAX_REPEAT)
+        report(reader, repeat, "repeat: expected 1 to %d, found %s", JOB_MAX_REPEAT, repeat->text);
     if (list->kind != JSON_NODE_ARRAY)
         return;
     if (list->count < 1 || list->count > JOB_MAX_STEPS) {

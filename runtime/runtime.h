@@ -254,7 +254,7 @@ struct Sequence {
     PhbKernel kernel; /* Job.kernel */
 };
 
-enum { JOB_MAX_STEPS = 64 };
+enum { JOB_MAX_STEPS = 64, JOB_MAX_REPEAT = 2147483647 };
 
 /* A job without steps is one step of itself. */
 int job_step_count(const Job *job);

@@ -205,7 +205,7 @@ static json_t *steps_schema(const PhbProgram *program) {
     for (int k = 0; k < program->kernel_count; k++)
         json_array_append_new(kernels, kernel_schema(program, &program->kernels[k], true));
     json_t *steps = json_pack("{s:s, s:i, s:i, s:{s:o}}", "type", "array", "minItems", 1, "maxItems", JOB_MAX_STEPS, "items", "anyOf", kernels);
-    json_t *repeat = json_pack("{s:s, s:i, s:I}", "type", "integer", "minimum", 1, "maximum", (json_int_t)INT32_MAX);
+    json_t *repeat = json_pack("{s:s, s:i, s:I}", "type", "integer", "minimum", 1, "maximum", (json_int_t)JOB_MAX_REPEAT);
     json_t *tensors = json_pack("{s:s, s:o}", "type", "object", "additionalProperties", file_schema(-1, 0, true));
     json_t *properties =
         json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "steps", steps, "repeat", repeat, "tensors", tensors, "dims", joined(program, dims_schema),

@@ -1,18 +1,27 @@
 /* What Slurm says of a job in its environment, for roles whose options leave it open. */
 #include "runtime/slurm.h"
-#include "runtime/runtime.h"
+#include "runtime/net/socket.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SCHED_PORT 5870
-
 char *slurm_first_host(const char *list) {
-    size_t name = strcspn(list, ",["), number = 0;
-    if (list[name] == '[')
-        number = strcspn(list + name + 1, "-,]");
-    return format_text("%.*s%.*s", (int)name, list, (int)number, list[name] == '[' ? list + name + 1 : "");
+    char *host = new_zeroed(strlen(list) + 1, 1);
+    size_t length = 0;
+    for (const char *at = list; *at != '\0' && *at != ','; at++) {
+        if (*at != '[') {
+            host[length++] = *at;
+            continue;
+        }
+        size_t number = strcspn(++at, "-,]");
+        memcpy(host + length, at, number);
+        length += number;
+        at += strcspn(at, "]");
+        if (*at == '\0')
+            break;
+    }
+    return host;
 }
 
 static bool positive(const char *text, int *value) {
@@ -47,7 +56,7 @@ char *slurm_scheduler(FILE *out) {
     const char *nodes = getenv("SLURM_JOB_NODELIST");
     if (nodes == NULL || *nodes == '\0' || getenv("SLURM_STEP_ID") == NULL)
         return NULL;
-    char *host = slurm_first_host(nodes), *address = format_text("tcp://%s:%d", host, SCHED_PORT);
+    char *host = slurm_first_host(nodes), *address = format_text("tcp://%s:%s", host, DEFAULT_SCHED_PORT);
     free(host);
     fprintf(out, "slurm: the scheduler is at %s, the first of SLURM_JOB_NODELIST\n", address);
     return address;

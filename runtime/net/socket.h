@@ -5,7 +5,8 @@
 #include "runtime/net/wire.h"
 #include "runtime/runtime.h"
 
-#define DEFAULT_SCHED_ENDPOINT "tcp://127.0.0.1:5870"
+#define DEFAULT_SCHED_PORT "5870"
+#define DEFAULT_SCHED_ENDPOINT "tcp://127.0.0.1:" DEFAULT_SCHED_PORT
 #define DEFAULT_POD_ENDPOINT "tcp://127.0.0.1:*"
 
 /* Whether `endpoint` is an address that ZeroMQ takes: tcp://host:port (a port or, to bind, *), ipc://path or inproc://name. To bind beyond this

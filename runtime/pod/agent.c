@@ -7,7 +7,6 @@
 void agent_init(Agent *agent, const AgentConfig *config, uint64_t now_ms) {
     memset(agent, 0, sizeof *agent);
     agent->config = *config;
-    agent->free_memory = config->hello.memory;
     agent->lease_start_ms = now_ms;
 }
 
@@ -244,7 +243,6 @@ void agent_step(Agent *agent, const AgentEvent *event, uint64_t now_ms, AgentAct
     case AGENT_EVENT_PROGRESS:
         agent->progress++;
         agent->units = event->units;
-        agent->free_memory = event->free_memory;
         agent->moved = event->moved;
         break;
     case AGENT_EVENT_BATCH_DONE:
@@ -298,7 +296,6 @@ void agent_compose(Agent *agent, WireType type, WireMessage *message) {
         state->batch_base = agent->batch_base;
         state->done = agent->done;
         state->units = agent->units;
-        state->free_memory = agent->free_memory;
         state->loads = agent->moved.loads;
         state->loaded = agent->moved.loaded;
         state->fetches = agent->moved.fetches;

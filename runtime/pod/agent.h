@@ -20,7 +20,7 @@ typedef enum AgentEventKind {
     AGENT_EVENT_MESSAGE,
     AGENT_EVENT_TICK,
     AGENT_EVENT_PROVED,     /* `seen` of each tensor of the job */
-    AGENT_EVENT_PROGRESS,   /* some instruction ended; `units` computed and stored in all, `moved` in all, `free_memory` now */
+    AGENT_EVENT_PROGRESS,   /* some instruction ended; `units` computed and stored in all, `moved` in all */
     AGENT_EVENT_BATCH_DONE, /* the first `units` of batch number `batch` are stored: all, unless it was cut short by DRAIN */
     AGENT_EVENT_FLUSHED,    /* what was stored is on the disk */
     AGENT_EVENT_FAILED,     /* `text` */
@@ -32,7 +32,7 @@ typedef struct AgentEvent {
     const WireMessage *message;
     const WireSeen *seen;
     uint32_t seen_count;
-    uint64_t units, free_memory;
+    uint64_t units;
     PodMoved moved;
     uint64_t batch, checksum; /* BATCH_DONE */
     const char *text;
@@ -46,7 +46,6 @@ typedef enum AgentActionKind {
     AGENT_ACTION_DRAIN, /* end what has begun, and no more of the batches */
     AGENT_ACTION_FLUSH, /* then AGENT_EVENT_FLUSHED; beside the work */
     AGENT_ACTION_EXIT,  /* the pod ends with `exit_code`, or where `next` is set begins anew with another incarnation */
-    AGENT_ACTION_LOG,
 } AgentActionKind;
 
 typedef struct AgentAction {
@@ -80,7 +79,7 @@ typedef struct Agent {
     uint64_t lease_start_ms;      /* when the last one was sent that is acknowledged */
     bool leased;                  /* there was one */
     uint32_t heartbeat_ms, lease_ms, dead_ms;
-    uint64_t progress, units, free_memory;
+    uint64_t progress, units;
     PodMoved moved;
     uint32_t plan_epoch; /* of the last PEERS; 0: there was none */
     bool leaving, flushing;

@@ -59,7 +59,7 @@ static bool tensors_fit(const PhbProgram *program, const Welcome *welcome, int m
 bool steps_fit(const PhbProgram *program, const Welcome *welcome) {
     size_t dims = 0, scalars = 0, tensors = 0;
     int modes[PHB_MAX_PARAMS];
-    if (welcome->repeat > INT32_MAX || welcome->steps_count < 1)
+    if (welcome->repeat > JOB_MAX_REPEAT || welcome->steps_count < 1)
         return false;
     for (uint32_t s = 0; s < welcome->steps_count; s++) {
         if (welcome->steps[s].kernel >= (uint32_t)program->kernel_count)

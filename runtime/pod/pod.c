@@ -538,10 +538,6 @@ PodMoved pod_moved(const Pod *pod) {
     return pod->moved;
 }
 
-int64_t pod_free_memory(const Pod *pod) {
-    return pod->plan->bytes - engine_bytes(pod->engine);
-}
-
 const Error *pod_error(const Pod *pod) {
     return &pod->error;
 }

@@ -175,7 +175,6 @@ int pod_fd(const Pod *pod); /* readable when pod_turn has something to do */
 PodStatus pod_turn(Pod *pod);
 int64_t pod_units_done(const Pod *pod);
 PodMoved pod_moved(const Pod *pod);
-int64_t pod_free_memory(const Pod *pod);  /* bytes of the plan's slots that hold no tile */
 const Error *pod_error(const Pod *pod);   /* after POD_BROKEN */
 const char *pod_describe(const Pod *pod); /* its device */
 

@@ -35,10 +35,6 @@ void rounds_free(Rounds *rounds) {
     free(rounds);
 }
 
-bool rounds_joined(const Rounds *rounds) {
-    return rounds->pods != NULL;
-}
-
 void rounds_leave(Rounds *rounds) {
     if (rounds->pods == NULL)
         return;

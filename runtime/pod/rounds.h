@@ -11,7 +11,6 @@ void rounds_free(Rounds *rounds);           /* NULL is nothing */
 
 /* This pod is number `node` of `nodes`: plans for `memory` bytes and opens the pods of all steps. What lived here before is lost. */
 bool rounds_join(Rounds *rounds, const Peers *peers, int64_t memory, const PodOptions *options, Error *error);
-bool rounds_joined(const Rounds *rounds);
 /* Nothing of these pods may wait for a fetch. */
 void rounds_leave(Rounds *rounds);
 

@@ -254,9 +254,6 @@ static void perform(PodServer *server, const AgentAction *action) {
         server->exit_code = action->exit_code;
         say(server, action->exit_code ? LOG_ERROR : LOG_INFO, "%s", action->text);
         break;
-    case AGENT_ACTION_LOG:
-        say(server, LOG_INFO, "%s", action->text);
-        break;
     }
 }
 
@@ -348,8 +345,7 @@ static void turn_pod(PodServer *server) {
     PodStatus status = pod_turn(server->pod);
     step(server, &(AgentEvent){.kind = AGENT_EVENT_PROGRESS,
                      .units = (uint64_t)(server->rounds != NULL ? rounds_units_done(server->rounds) : pod_units_done(server->pod)),
-                     .moved = server->rounds != NULL ? rounds_moved(server->rounds) : pod_moved(server->pod),
-                     .free_memory = (uint64_t)pod_free_memory(server->pod)});
+                     .moved = server->rounds != NULL ? rounds_moved(server->rounds) : pod_moved(server->pod)});
     send_trace(server, false);
     if (status == POD_BROKEN && server->agent.phase != AGENT_FAILED)
         fail(server, pod_error(server->pod));

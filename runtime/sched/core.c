@@ -487,7 +487,6 @@ bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *messag
         message->welcome.variant = (uint32_t)config->variants[pod->class];
         for (uint32_t s = 0; s < message->welcome.steps_count; s++)
             message->welcome.steps[s].variant = (uint32_t)config->step_variants[pod->class][s];
-        message->welcome.pod = (uint32_t)(pod - core->pods);
         message->welcome.heartbeat_ms = config->heartbeat_ms;
         message->welcome.lease_ms = config->lease_ms;
         message->welcome.dead_ms = config->dead_ms;

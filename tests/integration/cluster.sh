@@ -43,22 +43,25 @@ case_join_window() {
 case_late_pod() {
     make_job 300
     sched --nodes=1
-    export LD_PRELOAD="$slow_io" SLOW_IO_MS=20
-    pod p1
-    unset LD_PRELOAD SLOW_IO_MS
+    slow_pod 20 p1
     wait_for sched.log "the job begins with 1 pod"
     pod p2
     finished
     [ "$(tiles_of p1)" -gt 0 ] && [ "$(tiles_of p2)" -gt 0 ] || fail "a pod computed nothing"
 }
 
-# A tile that all units share travels from its home to a pod of another host (which 127.0.0.2 is, as far as an address tells).
-case_shared_tile() {
+# The job in place of `add`'s has a tile that all units share.
+shared_job() {
     shared=$samples/../tests/run/scale_columns
     "$phobosc" --gpu=none "$shared/scale_columns.phb" -o add
     cp "$shared/job.json" .
     oracle=$(dirname "$oracle")/oracle_scale_columns
     "$oracle" make job.json
+}
+
+# That tile travels from its home to a pod of another host (which 127.0.0.2 is, as far as an address tells).
+case_shared_tile() {
+    shared_job
     sched --nodes=2
     pod p1
     wait_for sched.log "pod p1 joined"
@@ -377,11 +380,7 @@ case_many_pods() {
 # By IPv6 and by name; a tile that is shared travels.
 case_ipv6() {
     grep -q '^0\{31\}1 ' /proc/net/if_inet6 2>/dev/null || exit 77 # no ::1
-    shared=$samples/../tests/run/scale_columns
-    "$phobosc" --gpu=none "$shared/scale_columns.phb" -o add
-    cp "$shared/job.json" .
-    oracle=$(dirname "$oracle")/oracle_scale_columns
-    "$oracle" make job.json
+    shared_job
     listen="tcp://[::1]:$port"
     sched --nodes=2
     pod p1 --listen="tcp://[::1]:*"
@@ -517,11 +516,7 @@ keeps_secrets() {
 
 # Pods of two hosts with keys, who fetch a shared tile from each other, and everybody who has none that counts.
 case_keys() {
-    shared=$samples/../tests/run/scale_columns
-    "$phobosc" --gpu=none "$shared/scale_columns.phb" -o add
-    cp "$shared/job.json" .
-    oracle=$(dirname "$oracle")/oracle_scale_columns
-    "$oracle" make job.json
+    shared_job
     make_keys
     sched --nodes=2 --key=sched.key --peers=peers
     pod stranger --key=stranger.key --peers=peers

@@ -28,6 +28,14 @@ pod() { # NAME ...
     eval "$name=\$!"
 }
 
+# Reads slowly, so that the job goes on for a while.
+slow_pod() { # MILLISECONDS NAME ...
+    export LD_PRELOAD="$slow_io" SLOW_IO_MS="$1"
+    shift
+    pod "$@"
+    unset LD_PRELOAD SLOW_IO_MS
+}
+
 tiles_of() {
     sed -n "s/.*pod $1 computed \([0-9]*\).*/\1/p" sched.log
 }

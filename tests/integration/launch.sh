@@ -54,6 +54,7 @@ reads() { # EXPECTED VARIABLE=VALUE...: a pod that finds no scheduler
 reads 'slurm: this pod is n7 (SLURMD_NODENAME)' SLURMD_NODENAME=n7 SLURM_LOCALID=0
 reads 'slurm: this pod is n7.2 (SLURMD_NODENAME, SLURM_LOCALID)' SLURMD_NODENAME=n7 SLURM_LOCALID=2
 reads 'slurm: the scheduler is at tcp://127.0.0.9:5870, the first of SLURM_JOB_NODELIST' SLURM_JOB_NODELIST='127.0.0.[9-12,20],other'
+reads 'slurm: the scheduler is at tcp://r0n07-ib:5870,' SLURM_JOB_NODELIST='r[0-1]n[07-12]-ib,other'
 reads 'slurm: the scheduler is at tcp://127.0.0.1:5870,' SLURM_JOB_NODELIST='127.0.0.1,127.0.0.2'
 env SLURM_JOB_NODELIST=127.0.0.1 SLURMD_NODENAME=n7 timeout 1 ./add --role=pod 2>said
 ! grep -q slurm: said || fail "outside of a step: $(cat said)"

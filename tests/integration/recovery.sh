@@ -9,14 +9,6 @@ shift 4
 
 . "$(dirname "$0")/cluster_tools.sh"
 
-# Reads slowly, so that the job goes on for a while.
-slow_pod() { # MILLISECONDS NAME ...
-    export LD_PRELOAD="$slow_io" SLOW_IO_MS="$1"
-    shift
-    pod "$@"
-    unset LD_PRELOAD SLOW_IO_MS
-}
-
 # A job of 300 tiles on three pods, in its midst.
 in_mid_job() { # OPTIONS of the scheduler
     make_job 300

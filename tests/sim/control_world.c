@@ -359,7 +359,7 @@ static void pod_stored(Sim *sim, int index) {
         tiles->wrong = is_wrong(sim, index, unit);
     }
     pod->units++;
-    pod_event(sim, index, &(AgentEvent){.kind = AGENT_EVENT_PROGRESS, .units = pod->units, .free_memory = 1});
+    pod_event(sim, index, &(AgentEvent){.kind = AGENT_EVENT_PROGRESS, .units = pod->units});
     if (++work->next == work->batch.count || pod->draining)
         end_batch(sim, index, pod->at_work);
     pod_work(sim, index);
@@ -424,9 +424,6 @@ static void pod_act(Sim *sim, int index, const AgentAction *action) {
         break;
     case AGENT_ACTION_EXIT:
         pod_exit(sim, index, action);
-        break;
-    case AGENT_ACTION_LOG:
-        say(sim, "pod %d: %s", index, action->text);
         break;
     }
 }
