@@ -126,9 +126,14 @@ static bool is_wgmma(OpKind kind) {
     return kind == OP_WGMMA || kind == OP_WGMMA_T;
 }
 
+/* A wait leaves no more groups than have come after the product that it is for, as far as is seen here. */
 static bool is_settled(const IrOp *op) {
-    int64_t left;
-    return op->kind == OP_WGMMA_WAIT && dim_is_int(op->dim, &left) && left == 0;
+    const IrOp *product = op->operands.items[0]->def;
+    int64_t left, after = 0;
+    if (product && is_wgmma(product->kind) && product->parent == op->parent)
+        for (const IrOp *between = product->next; between && between != op; between = between->next)
+            after += is_wgmma(between->kind);
+    return dim_is_int(op->dim, &left) && left <= after;
 }
 
 static bool mark(bool *running, const IrValue *value) {

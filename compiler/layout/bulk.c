@@ -339,9 +339,8 @@ IrValue *bulk_wait(Bulk *b, IrValue *tile, int left) {
     return wait->results.items[0];
 }
 
-/* Puts the loop into a branch that is taken where it has turns, so that what is waited for behind it and what never ran meet in the branch's results.
- * Returns what ends the taken branch. */
-static IrOp *guard_loop(Bulk *b) {
+/* What is waited for behind the loop and what never ran meet in the branch's results. */
+IrOp *bulk_guard(Bulk *b) {
     Arena *arena = b->ahead.context->arena;
     b->ahead.at = b->ahead.loop;
     IrValue *has_turns = ahead_value(&b->ahead, OP_LT, type_bool(b), b->ahead.loop->operands.items[0], b->ahead.loop->operands.items[1]);
@@ -363,7 +362,7 @@ static IrOp *guard_loop(Bulk *b) {
 
 /* The products of the turn before are done at the end of each turn, and all of them behind the loop. */
 static void wait_for_products(Bulk *b) {
-    IrOp *end = guard_loop(b);
+    IrOp *end = bulk_guard(b);
     for (int i = 0; i < b->dot_count; i++) {
         int carried = b->dots[i]->operands.items[2]->index - 1;
         b->ahead.at = b->ahead.body->last;

@@ -26,6 +26,7 @@ IrValue *bulk_mbarriers(Bulk *b, OpKind kind, int count);
 void bulk_copy(Bulk *b, const IrOp *load, IrValue *ring, IrValue *mbarriers, IrValue *mbarrier, IrValue *number, IrValue *is_there);
 IrValue *bulk_carry(Bulk *b, IrValue *first); /* a further value that the loop carries: its argument */
 IrValue *bulk_wait(Bulk *b, IrValue *tile, int left);
+IrOp *bulk_guard(Bulk *b); /* puts the loop into a branch that is taken where it has turns; gives what ends the taken branch */
 
 /* ---- chain.c ---- */
 

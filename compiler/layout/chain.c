@@ -1,26 +1,17 @@
 /* Loops by bulk copies whose turns use their own products, or multiply by what is no slice of the turn: a product's sums in registers, relabelled as
  * the first factor of the next one, or a slice from before the loop, which is copied once.
  *
- * A product waits for its slice alone, each slice has mbarriers of its own, and is waited for where it is issued. No barrier stands in the loop: when
- * a warp is through with a turn it arrives at an mbarrier of all warps, and one thread, when all have, has the slots refilled, a turn later, so that
- * it waits only for groups of four warps that are a turn behind. So one group computes with what it has multiplied while another one multiplies.
- * Copies run `slots` - 1 turns ahead. */
-#include "compiler/layout/bulk.h"
-
-typedef struct Chain {
-    Bulk *b;
-    Ahead *ahead;
-    IrValue *full[BULK_MOST_COPIES]; /* mbarriers of each load's ring */
-    IrValue *kept[BULK_MOST_COPIES]; /* rings of one slot */
-    IrValue *freed;                  /* mbarriers of all warps: done with a turn's slots */
-    IrValue *number, *parity;        /* of the turn's slots */
-} Chain;
+ * A product waits for its slice alone, each slice has mbarriers of its own. No barrier stands in the loop: when a warp is through with a turn's slots
+ * it arrives at an mbarrier of all warps, and one thread, when all have, has the slots refilled, a turn later, so that it waits only for groups of
+ * four warps that are a turn behind. So one group computes with what it has multiplied while another one multiplies. Copies run `slots` - 1 turns
+ * ahead. Where overlap.c can take the loop apart, the next turn's first product and this one's last run at the same time. */
+#include "compiler/layout/chain.h"
 
 static const Type *type_of(const Chain *c, PhbDType dtype) {
     return type_scalar(c->ahead->context->types, dtype);
 }
 
-static IrValue *make(Chain *c, OpKind kind, PhbDType dtype, IrValue *x, IrValue *y) {
+IrValue *chain_value(Chain *c, OpKind kind, PhbDType dtype, IrValue *x, IrValue *y) {
     return ahead_value(c->ahead, kind, type_of(c, dtype), x, y);
 }
 
@@ -44,7 +35,7 @@ static void copy_turn(Chain *c, IrValue *number, IrValue *is_there) {
 }
 
 static IrValue *is_turn(Chain *c) {
-    return make(c, OP_LT, PHB_BOOL, c->ahead->turn, c->ahead->loop->operands.items[1]);
+    return chain_value(c, OP_LT, PHB_BOOL, c->ahead->turn, c->end);
 }
 
 /* ---- before the loop ---- */
@@ -56,7 +47,7 @@ static IrValue *copy_kept(Chain *c) {
     if (!b->kept_count)
         return NULL;
     IrValue *mbarriers = bulk_mbarriers(b, OP_MBARRIERS, 1), *zero = ahead_int(c->ahead, 0);
-    IrValue *always = make(c, OP_CONST, PHB_BOOL, NULL, NULL);
+    IrValue *always = chain_value(c, OP_CONST, PHB_BOOL, NULL, NULL);
     always->def->bits = 1;
     for (int i = 0; i < b->kept_count; i++) {
         c->kept[i] = bulk_ring(b, b->kept[i], 1);
@@ -77,7 +68,7 @@ static void begin_copies(Chain *c) {
     c->freed = bulk_mbarriers(b, OP_MBARRIERS_OF_ALL, b->slots);
     IrValue *kept = copy_kept(c);
     for (int turn = 0; turn < b->slots; turn++) {
-        c->ahead->turn = make(c, OP_ADD, PHB_I64, c->ahead->loop->operands.items[0], ahead_int(c->ahead, turn * bulk_step(b)));
+        c->ahead->turn = chain_value(c, OP_ADD, PHB_I64, c->ahead->loop->operands.items[0], ahead_int(c->ahead, turn * bulk_step(b)));
         copy_turn(c, ahead_int(c->ahead, turn), is_turn(c));
     }
     if (kept)
@@ -86,78 +77,106 @@ static void begin_copies(Chain *c) {
 
 /* ---- a turn ---- */
 
-/* The slots of the turn before, where all warps are through with it, take the turn that comes `slots` - 1 after this one. */
-static void refill(Chain *c) {
+ChainSlots chain_slots_after(Chain *c, ChainSlots slots) {
+    IrValue *next = chain_value(c, OP_ADD, PHB_I64, slots.number, ahead_int(c->ahead, 1));
+    IrValue *goes_on = chain_value(c, OP_LT, PHB_BOOL, next, ahead_int(c->ahead, c->b->slots));
+    IrValue *other = chain_value(c, OP_SUB, PHB_I64, ahead_int(c->ahead, 1), slots.parity);
+    return (ChainSlots){ahead_select(c->ahead, goes_on, next, ahead_int(c->ahead, 0)), ahead_select(c->ahead, goes_on, slots.parity, other)};
+}
+
+static ChainSlots slots_before(Chain *c, ChainSlots slots) {
+    IrValue *is_first = chain_value(c, OP_EQ, PHB_BOOL, slots.number, ahead_int(c->ahead, 0));
+    IrValue *before = chain_value(c, OP_SUB, PHB_I64, slots.number, ahead_int(c->ahead, 1));
+    IrValue *other = chain_value(c, OP_SUB, PHB_I64, ahead_int(c->ahead, 1), slots.parity);
+    return (ChainSlots){
+        ahead_select(c->ahead, is_first, ahead_int(c->ahead, c->b->slots - 1), before), ahead_select(c->ahead, is_first, other, slots.parity)};
+}
+
+void chain_refill(Chain *c, ChainSlots slots) {
     Bulk *b = c->b;
-    IrValue *index = c->ahead->body->args.items[0], *is_first = make(c, OP_EQ, PHB_BOOL, c->number, ahead_int(c->ahead, 0));
-    IrValue *before =
-        ahead_select(c->ahead, is_first, ahead_int(c->ahead, b->slots - 1), make(c, OP_SUB, PHB_I64, c->number, ahead_int(c->ahead, 1)));
-    IrValue *parity = ahead_select(c->ahead, is_first, make(c, OP_SUB, PHB_I64, ahead_int(c->ahead, 1), c->parity), c->parity);
-    IrValue *has_before = make(c, OP_LT, PHB_BOOL, c->ahead->loop->operands.items[0], index);
-    c->ahead->turn = make(c, OP_ADD, PHB_I64, index, ahead_int(c->ahead, (b->slots - 1) * bulk_step(b)));
-    IrValue *is_there = make(c, OP_AND, PHB_BOOL, has_before, is_turn(c)), *operands[4] = {c->freed, before, parity, is_there};
+    IrValue *index = c->ahead->body->args.items[0], *has_before = chain_value(c, OP_LT, PHB_BOOL, c->ahead->loop->operands.items[0], index);
+    ChainSlots before = slots_before(c, slots);
+    c->ahead->turn = chain_value(c, OP_ADD, PHB_I64, index, ahead_int(c->ahead, (b->slots - 1) * bulk_step(b)));
+    IrValue *is_there = chain_value(c, OP_AND, PHB_BOOL, has_before, is_turn(c)), *operands[4] = {c->freed, before.number, before.parity, is_there};
     ahead_op(c->ahead, OP_MBARRIER_WAIT_TO_COPY, operands, 4, NULL);
-    copy_turn(c, before, is_there);
+    if (c->is_shifted)
+        c->ahead->turn = chain_value(c, OP_SUB, PHB_I64, c->ahead->turn, ahead_int(c->ahead, bulk_step(b)));
+    copy_turn(c, before.number, is_there);
 }
 
-static void put_slot(Chain *c, const IrOp *load, IrValue *ring, IrValue *number) {
-    for (int d = 0; d < c->b->dot_count; d++)
-        for (int i = 0; i < 2; i++)
-            if (c->b->dots[d]->operands.items[i] == load->results.items[0])
-                c->b->dots[d]->operands.items[i] = ahead_value(c->ahead, OP_SLOT, bulk_slot_type(c->b, load), ring, number);
+void chain_free(Chain *c, ChainSlots slots) {
+    IrValue *operands[2] = {c->freed, slots.number};
+    ahead_op(c->ahead, OP_MBARRIER_ARRIVE, operands, 2, NULL);
 }
 
-static bool takes(const IrOp *dot, const IrOp *load) {
-    return dot->operands.items[0] == load->results.items[0] || dot->operands.items[1] == load->results.items[0];
+static int find_load(IrOp *const *loads, int count, const IrValue *factor) {
+    int i = 0;
+    while (i < count && loads[i]->results.items[0] != factor)
+        i++;
+    return i;
 }
 
-/* Before the first product that takes a slice. */
-static void wait_for_slices(Chain *c) {
-    for (int i = 0; i < c->b->load_count; i++) {
-        int dot = 0;
-        while (!takes(c->b->dots[dot], c->b->loads[i]))
-            dot++;
-        c->ahead->at = c->b->dots[dot];
-        wait_full(c, c->full[i], c->number, c->parity);
+bool chain_is_slice(const Bulk *b, const IrOp *load) {
+    return find_load(b->loads, b->load_count, load->results.items[0]) < b->load_count;
+}
+
+void chain_take_slots(Chain *c, IrOp *dot, ChainSlots slots, bool *waited) {
+    Bulk *b = c->b;
+    c->ahead->at = dot;
+    for (int i = 0; i < 2; i++) {
+        const IrValue *factor = dot->operands.items[i];
+        int load = find_load(b->loads, b->load_count, factor), kept = find_load(b->kept, b->kept_count, factor);
+        if (load < b->load_count) {
+            if (!waited[load])
+                wait_full(c, c->full[load], slots.number, slots.parity);
+            waited[load] = true;
+            dot->operands.items[i] = ahead_value(c->ahead, OP_SLOT, bulk_slot_type(b, b->loads[load]), b->rings[load], slots.number);
+        } else if (kept < b->kept_count) {
+            dot->operands.items[i] = ahead_value(c->ahead, OP_SLOT, bulk_slot_type(b, b->kept[kept]), c->kept[kept], ahead_int(c->ahead, 0));
+        }
     }
 }
 
-static void wait_for_product(Chain *c, IrOp *dot) {
-    IrValue *sums = dot->results.items[0], *settled = bulk_wait(c->b, sums, 0);
+void chain_wait(Chain *c, IrOp *dot, int left) {
+    IrValue *sums = dot->results.items[0], *settled = bulk_wait(c->b, sums, left);
     ir_replace_uses(c->b->kernel, sums, settled);
     settled->def->operands.items[0] = sums;
 }
 
-static void end_turn(Chain *c) {
-    Arena *arena = c->ahead->context->arena;
+ChainSlots chain_carry_slots(Chain *c) {
+    IrValue *number = bulk_carry(c->b, ahead_int(c->ahead, 0));
+    return (ChainSlots){number, bulk_carry(c->b, ahead_int(c->ahead, 0))};
+}
+
+void chain_yield(Chain *c, IrValue *value) {
+    vec_push(c->ahead->context->arena, &c->ahead->body->last->operands, value);
+}
+
+/* One product after the other. */
+static void turn_over(Chain *c) {
+    Bulk *b = c->b;
+    bool waited[BULK_MOST_COPIES] = {false};
+    c->ahead->at = c->ahead->loop;
+    ChainSlots slots = chain_carry_slots(c);
+    for (int d = 0; d < b->dot_count; d++) {
+        chain_take_slots(c, b->dots[d], slots, waited);
+        c->ahead->at = b->dots[d]->next;
+        if (d == 0)
+            chain_refill(c, slots);
+        chain_wait(c, b->dots[d], 0);
+    }
     c->ahead->at = c->ahead->body->last;
-    IrValue *freed[2] = {c->freed, c->number}, *next = make(c, OP_ADD, PHB_I64, c->number, ahead_int(c->ahead, 1));
-    ahead_op(c->ahead, OP_MBARRIER_ARRIVE, freed, 2, NULL);
-    IrValue *goes_on = make(c, OP_LT, PHB_BOOL, next, ahead_int(c->ahead, c->b->slots));
-    IrValue *other = make(c, OP_SUB, PHB_I64, ahead_int(c->ahead, 1), c->parity);
-    vec_push(arena, &c->ahead->body->last->operands, ahead_select(c->ahead, goes_on, next, ahead_int(c->ahead, 0)));
-    vec_push(arena, &c->ahead->body->last->operands, ahead_select(c->ahead, goes_on, c->parity, other));
+    chain_free(c, slots);
+    ChainSlots next = chain_slots_after(c, slots);
+    chain_yield(c, next.number);
+    chain_yield(c, next.parity);
 }
 
 void layout_chain(Bulk *b) {
-    Chain chain = {.b = b, .ahead = &b->ahead}, *c = &chain;
+    Chain chain = {.b = b, .ahead = &b->ahead, .end = b->ahead.loop->operands.items[1]}, *c = &chain;
     begin_copies(c);
-    c->number = bulk_carry(b, ahead_int(c->ahead, 0));
-    c->parity = bulk_carry(b, ahead_int(c->ahead, 0));
-    wait_for_slices(c);
-    for (int d = 0; d < b->dot_count; d++) {
-        c->ahead->at = b->dots[d]->next;
-        if (d == 0)
-            refill(c);
-        wait_for_product(c, b->dots[d]);
-    }
-    end_turn(c);
-    c->ahead->at = c->ahead->body->first;
-    for (int i = 0; i < b->load_count; i++)
-        put_slot(c, b->loads[i], b->rings[i], c->number);
-    IrValue *zero = ahead_int(c->ahead, 0);
-    for (int i = 0; i < b->kept_count; i++)
-        put_slot(c, b->kept[i], c->kept[i], zero);
+    if (!chain_overlap(c))
+        turn_over(c);
     for (int i = 0; i < b->load_count; i++)
         ir_remove(b->loads[i]);
     for (int i = 0; i < b->kept_count; i++)

@@ -83,6 +83,7 @@ bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limit
     if (!layout_assign(context, kernel, limits->tensor_cores, why))
         return false;
     layout_bulk(context, kernel, kernel->body, limits);
+    layout_peel(context, kernel);
     if (limits->tensor_cores)
         layout_pipeline(context, kernel, limits);
     layout_prefetch(context, kernel);

@@ -79,6 +79,17 @@ int layout_bulk_mark(Context *context, IrKernel *kernel, const LayoutLimits *lim
 void layout_bulk(
     Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits); /* their loops' slices; after layouts are assigned */
 
+/* ---- copy.c ---- */
+
+/* A copy of the op at the end of `block`. `copies`, by IrValue.id as ir_number gives them, says what stands for a value there, and is told of the
+ * copy's own. */
+IrOp *layout_copy(Context *context, IrValue **copies, const IrOp *source, IrBlock *block);
+IrValue *layout_copy_of(IrValue *const *copies, IrValue *value);
+
+/* ---- peel.c ---- */
+
+void layout_peel(Context *context, IrKernel *kernel); /* turns whose masks hold everywhere */
+
 /* ---- epilogue.c ---- */
 
 void layout_epilogue(Context *context, IrKernel *kernel, const LayoutLimits *limits); /* what becomes of marked products' sums, a few rows at a time */

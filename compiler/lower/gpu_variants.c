@@ -97,6 +97,32 @@ static double distance(double size, double good) {
     return size > good ? size / good : good / (size > 1 ? size : 1);
 }
 
+/* The same where four warps can multiply 64 rows at a time by what bulk copies bring, and registers hold all sums: the more columns there are, the
+ * less is a turn beside its products, and two such groups read each slice once. 0: they cannot. */
+static double cost_of_four_warps(Context *context, const Signature *signature, const Tiles *tiles, const int64_t *values) {
+    enum { GROUP_ROWS = 64, MOST_COLUMNS = 256, TURN_COLUMNS = 64, COPIED_BYTES = 192 << 10 };
+    const double one_group = 1.15, least_of_warps = 1.0 / 64; /* of what a warp's own instructions cost at best */
+    double columns = 0, ring = 0, rows = find_size(context, signature, &tiles->products, values, true).rows;
+    for (int i = 0; i < tiles->factors.count; i++)
+        if (dtype_bits(tiles->factors.items[i]->scalar) != 16)
+            return 0;
+    for (int i = 0; i < tiles->products.count; i++) {
+        const Shapes one = {.items = &tiles->products.items[i], .count = 1};
+        TileSize size = find_size(context, signature, &one, values, false);
+        columns += size.elements / size.rows;
+    }
+    for (int i = 0; i < tiles->seconds.count; i++) {
+        const Shapes one = {.items = &tiles->seconds.items[i], .count = 1};
+        ring += 2 * find_size(context, signature, &one, values, false).bytes;
+    }
+    if (tiles->products.count == 1)
+        columns *= 2;
+    double groups = rows >= 2 * GROUP_ROWS ? 2 : 1;
+    if (rows < GROUP_ROWS || columns * rows > MOST_COLUMNS * GROUP_ROWS * groups || ring > COPIED_BYTES)
+        return 0;
+    return (1 + TURN_COLUMNS / columns) * (groups < 2 ? one_group : 1) * least_of_warps;
+}
+
 /* Products of which one's result is the next one's factor, so that a warp has whole rows of all of them: reads of second factors from shared memory,
  * one for all rows of a warp; what each turn costs besides; and whether the turns can be copied ahead. */
 static double cost_of_chain(Context *context, const Signature *signature, const Tiles *tiles, const int64_t *values) {
@@ -127,8 +153,10 @@ static double cost_of(Context *context, const Signature *signature, const Tiles 
         return !other.is_row               ? distance(other.elements, GOOD_TILE)
                : other.elements > GOOD_ROW ? 1 + other.elements / GOOD_TILE
                                            : distance(other.elements, GOOD_ROW);
-    if (tiles->by_matrix && tiles->products.count > 1)
-        return cost_of_chain(context, signature, tiles, values);
+    if (tiles->by_matrix && tiles->products.count > 1) {
+        double of_four_warps = cost_of_four_warps(context, signature, tiles, values);
+        return of_four_warps > 0 ? of_four_warps : cost_of_chain(context, signature, tiles, values);
+    }
     double reads = product.perimeter / product.elements; /* elements a product of the inner extent */
     double excess = product.elements > MOST_PRODUCT ? product.elements / MOST_PRODUCT * 16 : 1;
     double operands = other.elements > 2 * GOOD_PRODUCT ? other.elements / GOOD_PRODUCT : 1;

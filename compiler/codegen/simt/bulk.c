@@ -138,17 +138,12 @@ static int find_register(const Layout *layout, int row, int column) {
     abort();
 }
 
-/* What a tile laid out like an accumulator has for a step along k: both rows of a thread, then both again eight columns further. */
+/* What a tile laid out like an accumulator has for a step along k: both rows of a thread, then both again eight columns further. Neighbouring
+ * registers hold neighbouring columns. */
 static void pack_first(Simt *s, const IrValue *tile, int row, int64_t step, LLVMValueRef packed[4]) {
     enum { OTHER_ROW = 8, SECOND_HALF = 8 };
-    Emitter *e = s->e;
-    LLVMValueRef const *registers = simt_tile(s, tile);
-    for (int i = 0; i < 4; i++) {
-        int column = (int)step * STEP + i / 2 * SECOND_HALF, at = row + i % 2 * OTHER_ROW;
-        const LLVMValueRef pair[2] = {
-            registers[find_register(tile->type->layout, at, column)], registers[find_register(tile->type->layout, at, column + 1)]};
-        packed[i] = LLVMBuildBitCast(e->builder, values_to_memory(e, tile->type->scalar, pair, 2), e->i32, "");
-    }
+    for (int i = 0; i < 4; i++)
+        packed[i] = simt_pair(s, tile, find_register(tile->type->layout, row + i % 2 * OTHER_ROW, (int)step * STEP + i / 2 * SECOND_HALF));
 }
 
 static bool is_zero(const IrValue *tile) {

@@ -249,6 +249,7 @@ void simt_block(Simt *s, const IrBlock *block) {
 LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name) {
     Simt simt = {.e = e, .target = target, .kernel = kernel, .threads = kernel->threads, .warps = (kernel->threads + 31) / 32}, *s = &simt;
     s->values = NEW_ARRAY(e->context->arena, LLVMValueRef *, ir_number((IrKernel *)kernel) + 1);
+    s->pairs = NEW_ARRAY(e->context->arena, LLVMValueRef *, ir_number((IrKernel *)kernel) + 1);
     e->fastmath = kernel->signature.fastmath;
     LaunchPlaces places;
     target->begin(s, name, &places);

@@ -1,27 +1,81 @@
 /* Loops and branches: carried values are phis, one for each register. */
 #include "compiler/codegen/simt/split.h"
 
+/* Elements of 16 bits are carried in pairs, so that they take half the registers. */
+static bool goes_in_pairs(const Simt *s, const IrValue *value) {
+    return s->target->has_mma && value->type->kind == TYPE_TILE && (value->type->scalar == PHB_F16 || value->type->scalar == PHB_BF16) &&
+           simt_count(value->type) > 1;
+}
+
 static void make_phis(Simt *s, IrValue *const *values, int count) {
     for (int i = 0; i < count; i++) {
-        int registers = simt_count(values[i]->type);
-        s->values[values[i]->id] = simt_registers(s, registers);
-        for (int r = 0; r < registers; r++)
-            s->values[values[i]->id][r] = LLVMBuildPhi(s->e->builder, value_type(s->e, values[i]->type->scalar), "");
+        const IrValue *value = values[i];
+        int registers = simt_count(value->type), step = goes_in_pairs(s, value) ? 2 : 1;
+        LLVMValueRef *phis = simt_registers(s, registers);
+        for (int r = 0; r < registers / step; r++)
+            phis[r] = LLVMBuildPhi(s->e->builder, step == 2 ? s->e->i32 : value_type(s->e, value->type->scalar), "");
+        s->values[value->id] = phis;
+        s->pairs[value->id] = step == 2 ? phis : NULL;
     }
 }
 
-static void feed_phis(Simt *s, IrValue *const *values, IrValue *const *sources, int count, LLVMBasicBlockRef from) {
+/* Behind all phis of their block: elements of pairs. */
+static void open_pairs(Simt *s, IrValue *const *values, int count) {
+    LLVMBuilderRef builder = s->e->builder;
     for (int i = 0; i < count; i++) {
-        for (int r = 0; r < simt_count(values[i]->type); r++) {
-            LLVMValueRef source = values[i]->type->kind == TYPE_TILE ? simt_tile(s, sources[i])[r] : simt_scalar(s, sources[i]);
-            LLVMAddIncoming(s->values[values[i]->id][r], &source, &from, 1);
+        const IrValue *value = values[i];
+        LLVMValueRef *pairs = s->pairs[value->id];
+        if (!pairs)
+            continue;
+        s->values[value->id] = simt_registers(s, simt_count(value->type));
+        for (int r = 0; r < simt_count(value->type); r++) {
+            LLVMValueRef element = LLVMBuildLShr(builder, pairs[r / 2], simt_int(s, r % 2 * 16), "");
+            element = LLVMBuildTrunc(builder, element, s->e->i16, "");
+            s->values[value->id][r] = value_from_memory(s->e, value->type->scalar, element);
         }
     }
 }
 
-static void share_values(Simt *s, IrValue *const *to, IrValue *const *from, int count) {
+LLVMValueRef simt_pair(Simt *s, const IrValue *tile, int index) {
+    if (s->pairs[tile->id])
+        return s->pairs[tile->id][index / 2];
+    return LLVMBuildBitCast(s->e->builder, values_to_memory(s->e, tile->type->scalar, simt_tile(s, tile) + index, 2), s->e->i32, "");
+}
+
+/* What the phis of a value take from one that comes from `from`. */
+static void feed_value(Simt *s, const IrValue *value, const IrValue *source, LLVMBasicBlockRef from) {
+    bool is_tile = value->type->kind == TYPE_TILE;
+    if (!s->pairs[value->id]) {
+        for (int r = 0; r < simt_count(value->type); r++) {
+            LLVMValueRef taken = is_tile ? simt_tile(s, source)[r] : simt_scalar(s, source);
+            LLVMAddIncoming(s->values[value->id][r], &taken, &from, 1);
+        }
+        return;
+    }
+    LLVMBuilderRef builder = s->e->builder;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(builder);
+    LLVMValueRef end = LLVMGetBasicBlockTerminator(from);
+    if (end)
+        LLVMPositionBuilderBefore(builder, end);
+    else
+        LLVMPositionBuilderAtEnd(builder, from);
+    for (int r = 0; r < simt_count(value->type); r += 2) {
+        LLVMValueRef pair = simt_pair(s, source, r);
+        LLVMAddIncoming(s->pairs[value->id][r / 2], &pair, &from, 1);
+    }
+    LLVMPositionBuilderAtEnd(builder, here);
+}
+
+static void feed_phis(Simt *s, IrValue *const *values, IrValue *const *sources, int count, LLVMBasicBlockRef from) {
     for (int i = 0; i < count; i++)
+        feed_value(s, values[i], sources[i], from);
+}
+
+static void share_values(Simt *s, IrValue *const *to, IrValue *const *from, int count) {
+    for (int i = 0; i < count; i++) {
         s->values[to[i]->id] = s->values[from[i]->id];
+        s->pairs[to[i]->id] = s->pairs[from[i]->id];
+    }
 }
 
 static void emit_for(Simt *s, const IrOp *op) {
@@ -42,6 +96,7 @@ static void emit_for(Simt *s, const IrOp *op) {
     simt_set(s, body->args.items[0], index);
     make_phis(s, body->args.items + 1, count);
     feed_phis(s, body->args.items + 1, op->operands.items + 3, count, before);
+    open_pairs(s, body->args.items + 1, count);
     LLVMBuildCondBr(builder, LLVMBuildICmp(builder, LLVMIntNE, done, trips, ""), inside, after);
 
     LLVMPositionBuilderAtEnd(builder, inside);
@@ -70,6 +125,7 @@ static void emit_while(Simt *s, const IrOp *op) {
     LLVMPositionBuilderAtEnd(builder, header);
     make_phis(s, test->args.items, count);
     feed_phis(s, test->args.items, op->operands.items, count, before);
+    open_pairs(s, test->args.items, count);
     simt_block(s, test);
     LLVMBuildCondBr(builder, simt_scalar(s, test->last->operands.items[0]), inside, after);
 
@@ -100,6 +156,7 @@ static void emit_if(Simt *s, const IrOp *op) {
     make_phis(s, op->results.items, op->results.count);
     for (int r = 0; r < 2; r++)
         feed_phis(s, op->results.items, op->regions.items[r]->last->operands.items, op->results.count, ends[r]);
+    open_pairs(s, op->results.items, op->results.count);
 }
 
 void simt_region(Simt *s, const IrOp *op) {

@@ -165,6 +165,7 @@ struct Simt {
     LLVMValueRef thread, lane, warp; /* i32 */
     LLVMValueRef cluster[3];         /* i64: thread-block cluster in the grid; without @cluster_dims the CTA itself */
     LLVMValueRef **values;           /* by IrValue.id: registers of the thread; of a scalar, one */
+    LLVMValueRef **pairs; /* by IrValue.id: registers 2 i and 2 i + 1 of 16 bits as an i32, where they are at hand so; NULL: they are not */
     struct SimtPlace *places;        /* element.c's */
     bool *early;                     /* whole.c's: by IrValue.id, scalars that are there before the ops; NULL: none */
     SimtWay way;
@@ -204,6 +205,7 @@ bool simt_is_tested(const Simt *s, const IrOp *op); /* where the access lies is 
 /* ---- region.c: for, while, if ---- */
 
 void simt_region(Simt *s, const IrOp *op);
+LLVMValueRef simt_pair(Simt *s, const IrValue *tile, int index); /* i32: registers `index` and the next one, of 16 bits */
 
 /* ---- element.c: where the elements of a thread lie ---- */
 
