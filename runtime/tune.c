@@ -8,6 +8,7 @@
 
 #define PROBE_SECONDS 0.2     /* how long the leaves of a kernel run at least, one stage after another, to see how fast they are */
 #define LAUNCH_SECONDS 0.01   /* how long launches without work are made */
+#define LEAST_WORK 0.1        /* of what a leaf takes with its launch, whose time varies */
 #define MEASURED_CANDIDATES 4 /* the model's best, of which --autotune=measure takes the fastest */
 
 /* ---- leaves ---- */
@@ -125,7 +126,9 @@ static void measure_leaves(const Problem *problem, const TuneMachine *machine, M
     int64_t number = 0;
     for (int s = 0; s < problem->kernel->stage_count; s++) {
         Step step = step_find(problem, 0, number);
-        double seconds = time_step(problem, &step, machine) - model->launch;
+        double all = time_step(problem, &step, machine), seconds = all - model->launch;
+        if (seconds < all * LEAST_WORK)
+            seconds = all * LEAST_WORK;
         if (seconds > 0)
             model->stage_flops[stage_rate(s)] = step_work(problem, &step) / seconds;
         number += stage_steps(problem, s);
@@ -198,23 +201,42 @@ static void take_machine(const TuneMachine *machine, const PlanOptions *options,
     model->link_from = FIGURE_MEASURED;
 }
 
+/* Once it is known that pods, whatever they are, have not come for nothing. */
+static bool look_at_pods(Job *job, TuneMachine *machine, const PlanOptions *options, const Model *model, Error *error) {
+    Model boundless = *model;
+    if (options->memory <= 0)
+        boundless.memory = INT64_MAX; /* pods may have more than this machine */
+    bool any = false;
+    for (int class = 0; class < CLASS_COUNT && !any; class ++) {
+        job->device = (DeviceClass) class;
+        any = candidates_any(job, machine->pods, options, &boundless);
+    }
+    job->device = CLASS_CPU;
+    if (!any) { /* it says why */
+        Candidates none;
+        any = candidates_rank(job, machine->pods, options, &boundless, &none, error);
+        candidates_free(&none);
+    }
+    bool fine = any && machine->look(machine->context, machine, error);
+    machine->look = NULL;
+    return fine;
+}
+
 /* Everything that can be measured, by what the job stands at. */
 static bool measure_all(Job *job, TuneMachine *machine, const PlanOptions *options, Model *model, Error *error) {
-    if (machine->look != NULL && !machine->look(machine->context, machine, error))
-        return false;
-    machine->look = NULL;
-    take_machine(machine, options, model);
     probe_files(job, sharing_pods(machine) * machine->threads, model);
-    model->cached &= machine->device->type->lane_open == NULL;
-    Problem *problem = options->leaf_flops <= 0 ? problem_bind(job, options->leaf, error) : NULL;
-    if (problem != NULL) {
-        measure_launch(problem, machine, model);
-        measure_leaves(problem, machine, model);
-        model->leaf_from = FIGURE_MEASURED;
-        measure_open(problem, machine, model);
-        problem_free(problem);
-    }
-    return problem != NULL || options->leaf_flops > 0;
+    model->cached &= machine->class == CLASS_CPU;
+    if (machine->device == NULL || options->leaf_flops > 0)
+        return true;
+    Problem *problem = problem_bind(job, options->leaf, error);
+    if (problem == NULL)
+        return false;
+    measure_launch(problem, machine, model);
+    measure_leaves(problem, machine, model);
+    model->leaf_from = FIGURE_MEASURED;
+    measure_open(problem, machine, model);
+    problem_free(problem);
+    return true;
 }
 
 static char *describe(const Job *job, const Candidates *candidates, const Model *model) {
@@ -224,15 +246,16 @@ static char *describe(const Job *job, const Candidates *candidates, const Model 
 }
 
 bool job_tune(Job *job, TuneMachine *machine, const PlanOptions *options, Model *model, Tuned *tuned, Error *error) {
+    Candidates candidates = {.items = NULL};
     *model = model_assumed(options);
-    if (machine->look != NULL && options->memory <= 0)
-        model->memory = INT64_MAX; /* pods may have more than this machine */
-    Candidates candidates;
+    if (machine->look != NULL && !look_at_pods(job, machine, options, model, error))
+        return false;
+    take_machine(machine, options, model);
     bool found = candidates_rank(job, machine->pods, options, model, &candidates, error);
     candidates_free(&candidates);
     /* The first ranking found something that can run; what that takes is the measure of the second. */
     found = found && measure_all(job, machine, options, model, error) && candidates_rank(job, machine->pods, options, model, &candidates, error);
-    if (found && options->autotune == AUTOTUNE_MEASURE)
+    if (found && options->autotune == AUTOTUNE_MEASURE && machine->device != NULL)
         take_fastest(job, machine, options, model, &candidates);
     if (found)
         *tuned = (Tuned){describe(job, &candidates, model), candidates.items[0].times.total};

@@ -6,10 +6,11 @@
 #include "runtime/sched/sched.h"
 
 typedef struct TuneMachine {
-    const DeviceChoice *device; /* that leaves are timed on */
+    const DeviceChoice *device; /* that leaves are timed on; NULL: there is none like the pods' */
     int64_t pods;
     int threads;    /* of each pod */
     bool one_host;  /* nothing is fetched */
+    DeviceClass class;
     int64_t memory; /* of the smallest pod, bytes; 0: not known */
     double link_bw; /* bytes a second; 0: not known */
     /* Looks at the pods, once it is known that some combination can run, and sets all of this but for the device. NULL: it is known. */

@@ -114,6 +114,21 @@ bool candidates_rank(Job *job, int64_t nodes, const PlanOptions *options, const 
                                        candidates->count, candidates->items[0].why.text);
 }
 
+bool candidates_any(Job *job, int64_t nodes, const PlanOptions *options, const Model *model) {
+    const PhbKernel *kernel = job->kernel;
+    int *choice = new_zeroed((size_t)kernel->dim_count, sizeof *choice);
+    Candidate candidate = {.verdict = CANDIDATE_REFUSED};
+    int tried = 0;
+    do {
+        for (int d = 0; d < kernel->dim_count; d++)
+            if (job_dim_is_free(job, d))
+                job->dims[d] = kernel->dims[d].cluster[choice[d]];
+        try_candidate(job, nodes, options, model, &candidate);
+    } while (candidate.verdict != CANDIDATE_FINE && ++tried < MAX_COMBINATIONS && next_choice(job, choice));
+    free(choice);
+    return candidate.verdict == CANDIDATE_FINE;
+}
+
 void candidate_take(Job *job, const Candidate *candidate) {
     memcpy(job->dims, candidate->values, sizeof *job->dims * (size_t)job->kernel->dim_count);
 }

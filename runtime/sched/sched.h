@@ -383,6 +383,8 @@ typedef struct Candidates {
 
 /* Every combination of the values that the job leaves open. The job is left with the best; false where there is none. */
 bool candidates_rank(Job *job, int64_t nodes, const PlanOptions *options, const Model *model, Candidates *candidates, Error *error);
+/* Whether one can run; the job is left with it. */
+bool candidates_any(Job *job, int64_t nodes, const PlanOptions *options, const Model *model);
 void candidate_take(Job *job, const Candidate *candidate);
 char *candidates_describe(const Job *job, const Candidates *candidates); /* one line; the caller's */
 void candidates_free(Candidates *candidates);

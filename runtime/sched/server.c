@@ -41,6 +41,7 @@ typedef struct Server {
     WireSeen expected[PHB_MAX_PARAMS];
     SchedCore *core;
     SchedActions actions;
+    DeviceSet devices; /* of this machine, of the class that was asked for last */
     void *context, *control;
     Guard *guard;       /* NULL: keys are not in use */
     uint64_t strangers; /* refused, as far as was said */
@@ -349,6 +350,17 @@ static bool open_socket(Server *server, Error *error) {
     return true;
 }
 
+/* This machine's devices stand for the pods'. NULL: none is of the job's class. */
+static const DeviceChoice *find_device(Server *server, Job *job) {
+    static const char *const names[CLASS_COUNT] = {[CLASS_CPU] = "cpu", [CLASS_GPU] = "auto", [CLASS_SIMT] = "simt"};
+    Error ignored;
+    DeviceSet *set = &server->devices;
+    if (!device_select(names[job->device], job->kernel, false, set, &ignored) || set->class != job->device)
+        return NULL;
+    device_bar(set, job);
+    return &set->items[0];
+}
+
 /* A TuneMachine.look. */
 static bool look(void *context, TuneMachine *machine, Error *error) {
     Server *server = context;
@@ -362,15 +374,19 @@ static bool look(void *context, TuneMachine *machine, Error *error) {
     if (!open_socket(server, error))
         return false;
     survey.keyed = server->guard != NULL;
-    return survey_machine(server->control, &survey, options->log, machine, error);
+    if (!survey_machine(server->control, &survey, options->log, machine, error))
+        return false;
+    for (int s = 0; s < job_step_count(server->job); s++) {
+        job_step(server->job, s)->device = machine->class;
+        machine->device = find_device(server, job_step(server->job, s));
+    }
+    return true;
 }
 
 /* Processors and files are taken to be as this machine's. */
 static bool tune(Server *server, Error *error) {
     const PlanOptions *options = &server->options->plan;
-    DeviceChoice device = {.type = &cpu_device};
-    TuneMachine machine = {.device = &device,
-        .pods = server->options->nodes > 0 ? server->options->nodes : 1,
+    TuneMachine machine = {.pods = server->options->nodes > 0 ? server->options->nodes : 1,
         .threads = machine_processors(),
         .link_bw = options->link_bw,
         .look = look,
@@ -389,14 +405,9 @@ static bool tune(Server *server, Error *error) {
     return true;
 }
 
-/* This machine's devices stand for the pods'. */
 static bool measure(Server *server, Job *job, Error *error) {
-    static const char *const names[CLASS_COUNT] = {[CLASS_CPU] = "cpu", [CLASS_GPU] = "auto", [CLASS_SIMT] = "simt"};
-    DeviceSet set;
-    if (server->options->plan.leaf != LEAF_MEASURE || !device_select(names[job->device], job->kernel, false, &set, error) || set.class != job->device)
-        return true; /* not here: the model chooses */
-    device_bar(&set, job);
-    return leaf_measure(job, &set.items[0], machine_processors(), server->options->log, stderr, error);
+    const DeviceChoice *device = server->options->plan.leaf == LEAF_MEASURE ? find_device(server, job) : NULL; /* not here: the model chooses */
+    return device == NULL || leaf_measure(job, device, machine_processors(), server->options->log, stderr, error);
 }
 
 static Course *bind_class(Server *server, DeviceClass class, Error *error) {

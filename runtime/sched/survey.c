@@ -57,6 +57,8 @@ static const char *objection(const Survey *survey, const Hello *hello, const cha
         return "it is another build; start all from one executable";
     if (survey->options.keyed && strncmp(hello->node, sender, sizeof hello->node) != 0)
         return "its key does not prove its name; --node-name must be the key's";
+    if (hello->device_class >= CLASS_COUNT || hello->threads == 0)
+        return "it has a device that is not known here";
     return survey->count == SURVEY_PODS ? "more pods than are looked at" : NULL;
 }
 
@@ -220,6 +222,7 @@ static double measure_link(Survey *survey, uint32_t other) {
 static void sum_up(const Survey *survey, TuneMachine *machine) {
     machine->pods = survey->count;
     machine->threads = (int)survey->pods[0].hello.threads;
+    machine->class = (DeviceClass)survey->pods[0].hello.device_class;
     machine->memory = INT64_MAX;
     for (uint32_t p = 0; p < survey->count; p++)
         if ((int64_t)survey->pods[p].hello.memory < machine->memory)

@@ -54,7 +54,7 @@ void survey_add_peer(Examine *examine, const Surveyed *pod);
 /* Sends what survey_request made until it is answered; NULL: it is not. */
 const Examined *survey_ask(Survey *survey, uint32_t number);
 
-/* What --autotune needs to know of the pods that are waited for: sets all of *machine but for its device. The link is measured
+/* What --autotune needs to know of the pods that are waited for: sets all of *machine but for the device. The link is measured
  * between two pods of different hosts, unless it is known. */
 bool survey_machine(void *control, const SurveyOptions *options, LogLevel log, TuneMachine *machine, Error *error);
 

@@ -135,6 +135,23 @@ case_measured_link() {
     nothing_left
 }
 
+# Leaves are timed on what the pods compute on, and what runs there alone is not refused before they come.
+case_tuned_device() {
+    "$phobosc" --gpu=none --simt -D leaf.TILE_M=16 -D leaf.TILE_N=16 -D leaf.TILE_K=16 "$samples/matmul/matmul.phb" -o add
+    head -c 8192 /dev/zero | tee A.bin >B.bin
+    head -c 4096 /dev/zero >C.bin
+    printf '{"scalars": {"alpha": 1.5, "beta": 0.25}, "cluster": {"TILE_M": 32, "TILE_N": 32, "TILE_K": 64}, "tensors": {
+        "A": {"uri": "A.bin", "dtype": "f32", "shape": [32, 64]}, "B": {"uri": "B.bin", "dtype": "f32", "shape": [64, 32]},
+        "C": {"uri": "C.bin", "dtype": "f32", "shape": [32, 32]}}}\n' >job.json
+    sched --autotune --nodes=1
+    pod p0 --device=simt
+    ends 0 "$sched" scheduler
+    grep -q "^autotune: .*, leaf .* F/s (measured)" sched.log || fail "leaves were not timed"
+    compute=$(sed -n 's/^autotune: .*, compute \([0-9.e-]*\),.*/\1/p' sched.log)
+    [ "$(echo "$compute" | awk '{ print ($1 > 0.005) }')" = 1 ] || fail "$compute s are not the simulator's"
+    nothing_left
+}
+
 # A pod that nobody reaches: what is at home there comes from the files.
 case_lost_source() {
     product_job
