@@ -49,7 +49,7 @@ static int print_help(const PhbProgram *program, const char *name) {
            "       %s --role=pod [options]\n"
            "       %s --role=doctor [options] [job.json]\n"
            "       %s --check job.json\n"
-           "       %s --plan job.json [--nodes=N] [--memory=BYTES] [--format=text|json|dot]\n\n"
+           "       %s --plan job.json [--nodes=N] [--memory=BYTES] [--format=text|json|dot|svg]\n\n"
            "Runs a job on the kernels of %s. Exit code: 0, the outputs are in place; 1, the job failed and the old outputs are\n"
            "untouched; 2, the command line or the job file is wrong.\n\n",
         name, name, name, name, name, name, program->file);

@@ -342,7 +342,7 @@ typedef struct RunOptions {
 int local_run(Job *job, const RunOptions *options); /* an exit code */
 
 /* --plan: what would run on `nodes` nodes. Takes the best @cluster values into the job where the options ask for them. */
-typedef enum PlanFormat { PLAN_TEXT, PLAN_JSON, PLAN_DOT } PlanFormat;
+typedef enum PlanFormat { PLAN_TEXT, PLAN_JSON, PLAN_DOT, PLAN_SVG } PlanFormat;
 int plan_print(Job *job, int nodes, const PlanOptions *options, PlanFormat format, FILE *out); /* an exit code */
 
 #endif

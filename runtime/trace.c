@@ -154,16 +154,18 @@ static void print_pod(Writer *writer, size_t pod, const TracePod *what) {
     }
 }
 
+void trace_sort(const TracePod *pods, size_t count) {
+    for (size_t p = 0; p < count; p++)
+        if (pods[p].log->count > 0)
+            qsort(pods[p].log->events, pods[p].log->count, sizeof *pods[p].log->events, compare_begins);
+}
+
 bool trace_write(FILE *file, const char *path, const PhbKernel *kernel, const TracePod *pods, size_t count, Error *error) {
     Writer writer = {.out = file, .kernel = kernel, .begun_ns = UINT64_MAX};
-    for (size_t p = 0; p < count; p++) {
-        TraceLog *log = pods[p].log;
-        if (log->count == 0)
-            continue;
-        qsort(log->events, log->count, sizeof *log->events, compare_begins);
-        if (log->events[0].begun_ns < writer.begun_ns)
-            writer.begun_ns = log->events[0].begun_ns;
-    }
+    trace_sort(pods, count);
+    for (size_t p = 0; p < count; p++)
+        if (pods[p].log->count > 0 && pods[p].log->events[0].begun_ns < writer.begun_ns)
+            writer.begun_ns = pods[p].log->events[0].begun_ns;
     size_t length = strlen(path);
     if (length >= 4 && strcmp(path + length - 4, ".svg") == 0) {
         trace_draw(file, kernel, pods, count);

@@ -32,6 +32,7 @@ typedef struct TraceRows {
 /* The row of the next event of a sorted log; -1: it makes no sense, which may be as it comes from a pod. */
 int trace_row(TraceRows *rows, const WireEvent *event);
 const char *trace_kind_name(int kind);
+void trace_sort(const TracePod *pods, size_t count); /* each log by when things began */
 /* trace_svg.c: sorted logs as a picture. */
 void trace_draw(FILE *out, const PhbKernel *kernel, const TracePod *pods, size_t count);
 

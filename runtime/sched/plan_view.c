@@ -1,4 +1,4 @@
-/* --plan: a plan as text; plan_json.c and plan_dot.c write it for programs and for the eye. */
+/* --plan: a plan as text; plan_json.c writes it for programs, plan_dot.c and plan_svg.c for the eye. */
 #include "runtime/sched/plan_view.h"
 
 #include <inttypes.h>
@@ -228,19 +228,25 @@ static void sum_up(PlanView *view) {
     summing_free(summing);
 }
 
-static void print(PlanView *view, PlanFormat format) {
+static void open_view(PlanView *view) {
     size_t operands = (size_t)view->plan->problem->operand_count;
     view->unroll = unroll_new(view->plan);
     view->code.uses = new_zeroed(operands, sizeof *view->code.uses);
     view->instructions = new_zeroed(5 * operands + 1, sizeof *view->instructions);
     view->sources = sources_new(view->plan);
-    sum_up(view);
-    (format == PLAN_TEXT ? print_text : format == PLAN_JSON ? plan_print_json : plan_print_dot)(view);
+}
+
+static void close_view(PlanView *view) {
     unroll_free(view->unroll);
     sources_free(view->sources);
     free(view->sums);
     free(view->code.uses);
     free(view->instructions);
+}
+
+static void print(PlanView *view, PlanFormat format) {
+    sum_up(view);
+    (format == PLAN_TEXT ? print_text : format == PLAN_JSON ? plan_print_json : plan_print_dot)(view);
 }
 
 /* The @cluster values by the model, where that is asked for: what it took and dropped goes to stderr. */
@@ -265,7 +271,7 @@ static void begin_course(const Course *course, PlanFormat format, FILE *out) {
     const Sequence *sequence = course->job->sequence;
     const PhbKernel *whole = course->job->kernel;
     bool json = format == PLAN_JSON;
-    if (sequence == NULL || format == PLAN_DOT)
+    if (sequence == NULL || format == PLAN_DOT || format == PLAN_SVG)
         return;
     fprintf(out,
         json ? "{\n\"repeat\": %" PRId64 ",\n\"rounds\": %" PRId64 ",\n\"kept_bytes\": %" PRId64 ",\n\"kept\": ["
@@ -279,7 +285,7 @@ static void begin_course(const Course *course, PlanFormat format, FILE *out) {
 
 static void begin_step(const Course *course, int step, PlanFormat format, FILE *out) {
     const PhbKernel *kernel = job_step(course->job, step)->kernel;
-    if (course->job->sequence == NULL || format == PLAN_DOT)
+    if (course->job->sequence == NULL || format == PLAN_DOT || format == PLAN_SVG)
         return;
     if (format == PLAN_JSON) {
         fputs(step > 0 ? ",\n" : "", out);
@@ -291,24 +297,36 @@ static void begin_step(const Course *course, int step, PlanFormat format, FILE *
             t + 1 < kernel->tensor_count ? "," : "\n");
 }
 
-static bool draws_too_much(const Course *course, Error *error) {
+static bool draws_too_much(const Course *course, PlanFormat format, Error *error) {
+    __int128 all = 0;
     for (int s = 0; s < course->step_count; s++) {
         int64_t launches = course->steps[s].problem->units * course->steps[s].problem->steps;
-        if (launches > DOT_MAX_STEPS)
+        all += (__int128)launches * (course->rounds / course->step_count);
+        if (format == PLAN_SVG && all > SVG_MAX_STEPS)
+            return !error_set(error, "the picture would be of more than %d leaf launches; --format=svg draws no more", SVG_MAX_STEPS);
+        if (format == PLAN_DOT && launches > DOT_MAX_STEPS)
             return !error_set(error, "a picture of %" PRId64 " leaf launches says nothing; --format=dot draws at most %d", launches, DOT_MAX_STEPS);
     }
     return false;
 }
 
 static void print_course(Course *course, const Model *model, PlanFormat format, FILE *out) {
+    PlanView *views = new_zeroed((size_t)course->step_count, sizeof *views);
     begin_course(course, format, out);
     for (int s = 0; s < course->step_count; s++) {
-        PlanView view = {.out = out, .model = *model, .plan = course->steps[s].plan, .placement = course->steps[s].placement};
+        views[s] = (PlanView){.out = out, .model = *model, .plan = course->steps[s].plan, .placement = course->steps[s].placement};
         if (course->job->sequence == NULL)
-            plan_share(view.plan, view.placement, &view.model);
+            plan_share(views[s].plan, views[s].placement, &views[s].model);
+        open_view(&views[s]);
         begin_step(course, s, format, out);
-        print(&view, format);
+        if (format != PLAN_SVG)
+            print(&views[s], format);
     }
+    if (format == PLAN_SVG)
+        plan_draw_svg(course, views, out);
+    for (int s = 0; s < course->step_count; s++)
+        close_view(&views[s]);
+    free(views);
     if (course->job->sequence != NULL && format == PLAN_JSON)
         fputs("]\n}\n", out);
 }
@@ -321,7 +339,7 @@ int plan_print(Job *job, int nodes, const PlanOptions *options, PlanFormat forma
     for (int s = 0; tuned && s < job_step_count(job); s++)
         tuned = tune(job_step(job, s), nodes, options, &model, &error);
     Course *course = tuned ? course_bind(job, options->leaf, &error) : NULL;
-    if (course != NULL && (format != PLAN_DOT || !draws_too_much(course, &error))) {
+    if (course != NULL && !draws_too_much(course, format, &error)) {
         exit_code = EXIT_FAILED;
         course_place(course, options->placement, nodes);
         if (course_fit(course, model.memory, &error)) {

@@ -5,6 +5,7 @@
 #include "runtime/sched/course.h"
 
 #define DOT_MAX_STEPS 256
+#define SVG_MAX_STEPS 100000 /* of all rounds */
 
 typedef struct PlanView {
     FILE *out;
@@ -34,5 +35,6 @@ const char *plan_policy_name(PlacementPolicy policy);
 
 void plan_print_json(PlanView *view);
 void plan_print_dot(PlanView *view);
+void plan_draw_svg(const Course *course, PlanView *views, FILE *out); /* of each step */
 
 #endif

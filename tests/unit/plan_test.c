@@ -438,6 +438,11 @@ START_TEST(plans_print) {
     ck_assert_int_eq(occurrences(text, "shape=ellipse"), 12);
     ck_assert_int_eq(occurrences(text, "{"), occurrences(text, "}"));
     free(text);
+    text = printed(job, 2, 1 << 20, PLAN_SVG, EXIT_DONE);
+    ck_assert(strncmp(text, "<svg ", 5) == 0 && strstr(text, ">node 1<") != NULL && strstr(text, "</svg>\n") != NULL);
+    ck_assert_int_ge(occurrences(text, "<title>compute"), 2);
+    ck_assert_int_ge(occurrences(text, "<title>store"), 2);
+    free(text);
     free(printed(job, 2, 64, PLAN_TEXT, EXIT_FAILED));
     job->job.dims[3] = 5;
     free(printed(job, 2, 1 << 20, PLAN_TEXT, EXIT_USAGE));
