@@ -105,11 +105,9 @@ bool verify_async(Verifier *v, const IrOp *op) {
     case OP_MBARRIER_EXPECT:
         return check_expect(v, op);
     case OP_MBARRIER_WAIT:
-        return check_parity(v, op, OP_MBARRIERS);
+        return check_parity(v, op, is_of(op->operands.items[0], OP_MBARRIERS_OF_ALL) ? OP_MBARRIERS_OF_ALL : OP_MBARRIERS);
     case OP_MBARRIER_ARRIVE:
         return check_mbarrier(v, op, 0, OP_MBARRIERS_OF_ALL);
-    case OP_MBARRIER_WAIT_TO_COPY:
-        return check_parity(v, op, OP_MBARRIERS_OF_ALL) && check_scalar(v, op->operands.items[3], PHB_BOOL, "a condition");
     case OP_WGMMA:
     case OP_WGMMA_T:
         return check_wgmma(v, op);
@@ -216,15 +214,14 @@ static bool check_expected(Verifier *v, const IrBlock *block) {
 
 /* A turn fills a slot that an earlier turn has read: behind a barrier that all threads pass when they have waited for that turn, or when all warps
  * have arrived that did. */
-static bool check_refills(Verifier *v, const IrBlock *block) {
-    bool is_free = !block->owner || (block->owner->kind != OP_FOR && block->owner->kind != OP_WHILE);
+static bool check_refills(Verifier *v, const IrBlock *block, bool is_free) {
     for (const IrOp *op = block->first; op; op = op->next) {
         v->op = op;
-        is_free |= op->kind == OP_BARRIER || op->kind == OP_MBARRIER_WAIT_TO_COPY;
+        is_free |= op->kind == OP_BARRIER || (op->kind == OP_MBARRIER_WAIT && is_of(op->operands.items[0], OP_MBARRIERS_OF_ALL));
         if (op->kind == OP_BULK_COPY && !is_free)
             return verify_broken(v, "no barrier stands between what read the slot in an earlier turn and what fills it again");
         for (int r = 0; r < op->regions.count; r++)
-            if (!check_refills(v, op->regions.items[r]))
+            if (!check_refills(v, op->regions.items[r], op->kind == OP_IF && is_free))
                 return false;
     }
     return true;
@@ -234,5 +231,5 @@ bool verify_running(Verifier *v) {
     bool *running = NEW_ARRAY(v->context->arena, bool, v->value_count + 1);
     while (mark_running(v->body, running))
         ;
-    return check_uses(v, v->body, running) && check_refills(v, v->body) && check_expected(v, v->body);
+    return check_uses(v, v->body, running) && check_refills(v, v->body, true) && check_expected(v, v->body);
 }

@@ -79,7 +79,7 @@ static void add_touches(const Walk *w, const IrOp *op, Touches *touches) {
         add_memory(w, op, touches);
     if (op->kind == OP_STAGE || has_scratch(op))
         add_scratch(w, op, true, touches);
-    if (op->kind == OP_MBARRIER_EXPECT || op->kind == OP_MBARRIER_WAIT || op->kind == OP_MBARRIER_ARRIVE || op->kind == OP_MBARRIER_WAIT_TO_COPY)
+    if (op->kind == OP_MBARRIER_EXPECT || op->kind == OP_MBARRIER_WAIT || op->kind == OP_MBARRIER_ARRIVE)
         add_scratch(w, op->operands.items[0]->def, false, touches);
     bool is_product = op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T;
     if (is_product || op->kind == OP_WGMMA || op->kind == OP_WGMMA_T)

@@ -92,16 +92,29 @@ static ChainSlots slots_before(Chain *c, ChainSlots slots) {
         ahead_select(c->ahead, is_first, ahead_int(c->ahead, c->b->slots - 1), before), ahead_select(c->ahead, is_first, other, slots.parity)};
 }
 
+/* A branch that the thread which copies takes, where `condition` holds; gives what ends it. */
+static IrOp *copier_branch(Chain *c, IrValue *condition) {
+    Context *context = c->ahead->context;
+    IrValue *copies = chain_value(c, OP_AND, PHB_BOOL, chain_value(c, OP_COPIER, PHB_BOOL, NULL, NULL), condition);
+    IrOp *branch = ahead_op(c->ahead, OP_IF, &copies, 1, NULL), *ends[2];
+    for (int r = 0; r < 2; r++)
+        ends[r] = ir_append(context, ir_region_new(context, branch), OP_YIELD, branch->span, NULL, 0, NULL, 0);
+    return ends[0];
+}
+
 void chain_refill(Chain *c, ChainSlots slots) {
-    Bulk *b = c->b;
+    const Bulk *b = c->b;
+    IrOp *at = c->ahead->at;
     IrValue *index = c->ahead->body->args.items[0], *has_before = chain_value(c, OP_LT, PHB_BOOL, c->ahead->loop->operands.items[0], index);
-    ChainSlots before = slots_before(c, slots);
     c->ahead->turn = chain_value(c, OP_ADD, PHB_I64, index, ahead_int(c->ahead, (b->slots - 1) * bulk_step(b)));
-    IrValue *is_there = chain_value(c, OP_AND, PHB_BOOL, has_before, is_turn(c)), *operands[4] = {c->freed, before.number, before.parity, is_there};
-    ahead_op(c->ahead, OP_MBARRIER_WAIT_TO_COPY, operands, 4, NULL);
+    IrValue *is_there = chain_value(c, OP_AND, PHB_BOOL, has_before, is_turn(c));
+    c->ahead->at = copier_branch(c, is_there);
+    ChainSlots before = slots_before(c, slots);
     if (c->is_shifted)
         c->ahead->turn = chain_value(c, OP_SUB, PHB_I64, c->ahead->turn, ahead_int(c->ahead, bulk_step(b)));
+    wait_full(c, c->freed, before.number, before.parity);
     copy_turn(c, before.number, is_there);
+    c->ahead->at = at;
 }
 
 void chain_free(Chain *c, ChainSlots slots) {

@@ -59,12 +59,6 @@ void nvptx_mbarrier_arrive(Simt *s, LLVMValueRef mbarrier, Span span) {
     nvptx_asm(s, "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p mbarrier.arrive.shared::cta.b64 _, [$0]; }", "r,r,~{memory}", void_type(s), arguments, 2);
 }
 
-void nvptx_mbarrier_wait_if(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, LLVMValueRef predicate, Span span) {
-    SimtBranch branch = simt_branch_begin(s, predicate);
-    nvptx_mbarrier_wait(s, mbarrier, parity, span);
-    simt_branch_end(s, &branch, NULL);
-}
-
 /* ---- copies ---- */
 
 /* Where the parameter holds map `number`, as a generic address. The function's pointer to its parameter would make LLVM copy all of it. */

@@ -73,7 +73,6 @@ void nvptx_copy_wait(Simt *s, int left, Span span);
 
 void nvptx_mbarriers(Simt *s, LLVMValueRef shared, int count, bool of_all, Span span);
 void nvptx_mbarrier_arrive(Simt *s, LLVMValueRef mbarrier, Span span);
-void nvptx_mbarrier_wait_if(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, LLVMValueRef predicate, Span span);
 void nvptx_mbarrier_expect(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMValueRef predicate, Span span);
 void nvptx_mbarrier_wait(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Span span);
 void nvptx_bulk_copy(Simt *s, const SimtBulkCopy *copy);

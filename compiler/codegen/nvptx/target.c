@@ -290,7 +290,7 @@ static void mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVM
 #define BULK_HOOKS                                                                                                                                   \
     .has_bulk = true, .mbarriers = nvptx_mbarriers, .mbarrier_expect = nvptx_mbarrier_expect, .mbarrier_wait = nvptx_mbarrier_wait,                  \
     .bulk_copy = nvptx_bulk_copy, .wgmma_begin = nvptx_wgmma_begin, .wgmma = nvptx_wgmma, .wgmma_commit = nvptx_wgmma_commit,                        \
-    .wgmma_wait = nvptx_wgmma_wait, .mbarrier_arrive = nvptx_mbarrier_arrive, .mbarrier_wait_if = nvptx_mbarrier_wait_if
+    .wgmma_wait = nvptx_wgmma_wait, .mbarrier_arrive = nvptx_mbarrier_arrive
 
 const NvptxTarget nvptx_targets[] = {
     {"sm_80", 80, false, "+ptx70", {.name = "sm_80", .shared_limit = SHARED_SM80, HOOKS}},

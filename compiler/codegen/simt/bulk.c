@@ -31,18 +31,29 @@ static void emit_mbarriers(Simt *s, const IrOp *op) {
     s->target->mbarriers(s, simt_int(s, op->shared_at), (int)tile_extent(op->results.items[0]->type, 0), op->kind == OP_MBARRIERS_OF_ALL, op->span);
 }
 
+/* Does the op stand in a branch that one thread alone takes? */
+static bool is_copiers(const IrOp *op) {
+    const IrOp *branch = op->parent->owner, *condition = branch && branch->kind == OP_IF ? branch->operands.items[0]->def : NULL;
+    bool is_copier = condition && condition->kind == OP_COPIER;
+    for (int i = 0; condition && condition->kind == OP_AND && i < 2; i++)
+        is_copier |= condition->operands.items[i]->def && condition->operands.items[i]->def->kind == OP_COPIER;
+    return is_copier;
+}
+
+/* The thread's, of those that come to the op. */
+static LLVMValueRef is_by(Simt *s, const IrOp *op, int64_t thread, const IrValue *condition) {
+    LLVMValueRef holds = simt_scalar(s, condition);
+    return is_copiers(op) ? holds : simt_and(s, is_thread(s, thread), holds);
+}
+
 static void emit_expect(Simt *s, const IrOp *op) {
-    LLVMValueRef predicate = simt_and(s, is_thread(s, 0), simt_scalar(s, op->operands.items[2]));
-    s->target->mbarrier_expect(s, mbarrier_address(s, op->operands.items[0], op->operands.items[1]), known_dim(op), predicate, op->span);
+    LLVMValueRef mbarrier = mbarrier_address(s, op->operands.items[0], op->operands.items[1]);
+    s->target->mbarrier_expect(s, mbarrier, known_dim(op), is_by(s, op, 0, op->operands.items[2]), op->span);
 }
 
 static void emit_wait(Simt *s, const IrOp *op) {
     LLVMValueRef parity = LLVMBuildTrunc(s->e->builder, simt_scalar(s, op->operands.items[2]), s->e->i32, "");
-    LLVMValueRef mbarrier = mbarrier_address(s, op->operands.items[0], op->operands.items[1]);
-    if (op->kind == OP_MBARRIER_WAIT)
-        s->target->mbarrier_wait(s, mbarrier, parity, op->span);
-    else
-        s->target->mbarrier_wait_if(s, mbarrier, parity, simt_and(s, is_thread(s, 0), simt_scalar(s, op->operands.items[3])), op->span);
+    s->target->mbarrier_wait(s, mbarrier_address(s, op->operands.items[0], op->operands.items[1]), parity, op->span);
 }
 
 static void emit_arrive(Simt *s, const IrOp *op) {
@@ -58,14 +69,6 @@ static LLVMValueRef coordinate(Simt *s, const IrValue *offset) {
     return LLVMBuildTrunc(e->builder, emit_min(e, value, emit_int_const(e, INT32_MAX - SPAN_BYTES * SPAN_BYTES)), e->i32, "");
 }
 
-/* Has one thread waited for the slots, which then copies all? */
-static bool is_by_one(const IrOp *copy) {
-    const IrOp *op = copy->prev;
-    while (op && op->kind != OP_MBARRIER_WAIT_TO_COPY)
-        op = op->prev;
-    return op != NULL;
-}
-
 /* A box for each span of the rows, each by another warp, so that none of them comes late to what all do next. */
 static void emit_copy(Simt *s, const IrOp *op) {
     Emitter *e = s->e;
@@ -76,15 +79,14 @@ static void emit_copy(Simt *s, const IrOp *op) {
     int64_t boxes = tile_columns(slot) / map.columns, box_bytes = (int64_t)map.rows * map.swizzle;
     SimtBulkCopy copy = {.map = layout_bulk_number(&maps, &map), .rank = rank, .span = op->span};
     copy.mbarrier = mbarrier_address(s, op->operands.items[count - 3], op->operands.items[count - 2]);
-    LLVMValueRef is_there = simt_scalar(s, op->operands.items[count - 1]);
     for (int axis = 0; axis < rank; axis++)
         copy.coordinates[rank - 1 - axis] = coordinate(s, op->operands.items[1 + axis]);
     LLVMValueRef first = copy.coordinates[0], shared = simt_staged(s, op->operands.items[count - 4]);
     for (int64_t box = 0; box < boxes; box++) {
         copy.coordinates[0] = LLVMBuildAdd(e->builder, first, simt_int(s, box * map.columns), "");
         copy.shared = LLVMBuildAdd(e->builder, shared, simt_int(s, box * box_bytes), "");
-        int64_t warp = is_by_one(op) ? 0 : (1 + copy.map + box) % s->warps;
-        copy.predicate = simt_and(s, is_thread(s, warp << LAYOUT_LANES), is_there);
+        int64_t warp = (1 + copy.map + box) % s->warps;
+        copy.predicate = is_by(s, op, warp << LAYOUT_LANES, op->operands.items[count - 1]);
         s->target->bulk_copy(s, &copy);
     }
 }
@@ -201,11 +203,13 @@ bool simt_bulk_op(Simt *s, const IrOp *op) {
     case OP_MBARRIERS_OF_ALL:
         emit_mbarriers(s, op);
         return true;
+    case OP_COPIER:
+        simt_set(s, op->results.items[0], is_thread(s, 0));
+        return true;
     case OP_MBARRIER_EXPECT:
         emit_expect(s, op);
         return true;
     case OP_MBARRIER_WAIT:
-    case OP_MBARRIER_WAIT_TO_COPY:
         emit_wait(s, op);
         return true;
     case OP_MBARRIER_ARRIVE:

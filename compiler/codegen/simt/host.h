@@ -36,7 +36,6 @@ void host_mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVMVa
 
 void host_mbarriers(Simt *s, LLVMValueRef shared, int count, bool of_all, Span span);
 void host_mbarrier_arrive(Simt *s, LLVMValueRef mbarrier, Span span);
-void host_mbarrier_wait_if(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, LLVMValueRef predicate, Span span);
 void host_mbarrier_expect(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMValueRef predicate, Span span);
 void host_mbarrier_wait(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Span span);
 void host_bulk_copy(Simt *s, const SimtBulkCopy *copy);

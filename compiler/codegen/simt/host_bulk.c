@@ -38,12 +38,6 @@ void host_mbarrier_wait(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Spa
     host_call(s->e, HOST_phb_simt_mbarrier_wait, (LLVMValueRef[]){s->self, host_shared(s, mbarrier), parity, host_site(s, span)}, 4);
 }
 
-void host_mbarrier_wait_if(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, LLVMValueRef predicate, Span span) {
-    SimtBranch branch = simt_branch_begin(s, predicate);
-    host_mbarrier_wait(s, mbarrier, parity, span);
-    simt_branch_end(s, &branch, NULL);
-}
-
 /* ---- copies ---- */
 
 void host_bulk_copy(Simt *s, const SimtBulkCopy *copy) {

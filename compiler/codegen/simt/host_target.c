@@ -155,5 +155,4 @@ const SimtTarget simt_cpu = {.name = "the CPU", .elect = elect_low, .warp_values
 const SimtTarget simt_simulator = {SIMULATOR};
 const SimtTarget simt_simulator_bulk = {SIMULATOR, .has_bulk = true, .mbarriers = host_mbarriers, .mbarrier_expect = host_mbarrier_expect,
     .mbarrier_wait = host_mbarrier_wait, .bulk_copy = host_bulk_copy, .wgmma_begin = host_wgmma_begin, .wgmma = host_wgmma,
-    .wgmma_commit = host_wgmma_commit, .wgmma_wait = host_wgmma_wait, .mbarrier_arrive = host_mbarrier_arrive,
-    .mbarrier_wait_if = host_mbarrier_wait_if};
+    .wgmma_commit = host_wgmma_commit, .wgmma_wait = host_wgmma_wait, .mbarrier_arrive = host_mbarrier_arrive};

@@ -133,10 +133,9 @@ typedef struct SimtTarget {
 
     /* Bulk copies and their mbarriers, which are i64s in shared memory; all threads get there. `mbarriers` makes `count` of one arrival a phase each,
      * or of one of each warp, in phase 0, and passes a barrier; what threads wrote to shared memory before, copies may overwrite after it. `expect`
-     * is the one arrival, by one thread, `arrive` that of each warp; `wait_if` is by one thread. */
+     * is the one arrival, by one thread, `arrive` that of each warp. */
     void (*mbarriers)(Simt *s, LLVMValueRef shared, int count, bool of_all, Span span);
     void (*mbarrier_arrive)(Simt *s, LLVMValueRef mbarrier, Span span);
-    void (*mbarrier_wait_if)(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, LLVMValueRef predicate, Span span);
     void (*mbarrier_expect)(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMValueRef predicate, Span span);
     void (*mbarrier_wait)(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Span span); /* i32: until the phase of that parity is over */
     void (*bulk_copy)(Simt *s, const SimtBulkCopy *copy);                                 /* by one thread */
