@@ -131,22 +131,21 @@ bool layout_blocked(int64_t rows, int64_t columns, int fast, int64_t vector, boo
     return true;
 }
 
+/* Threads have as many rows as columns, or twice as many: a turn of the product holds what all columns need and one row's after the other. */
 bool layout_outer(int64_t rows, int64_t columns, int64_t width, int warp_bits, Layout *layout) {
     enum { LANES_ALONG = 3 };
     Dealer dealer;
     if (!begin(&dealer, rows, columns, 1, layout_log2(width), warp_bits, layout))
         return false;
-    int own[2] = {0, dealer.used[1]};
+    int own = dealer.used[1], along = layout->registers / 2 > own ? layout->registers / 2 : own;
     for (int i = 0; i < LAYOUT_LANES; i++)
         deal(&dealer, i < LANES_ALONG);
+    int warps_along = dealer.bits[1] - dealer.used[1] - (along - own);
     for (int i = 0; i < warp_bits; i++)
-        deal(&dealer, i & 1);
-    dealer.next = layout->bases + own[1];
-    while (bits_left(&dealer)) {
-        int axis = has_bits(&dealer, 0) && has_bits(&dealer, 1) ? own[1] < own[0] : has_bits(&dealer, 1);
-        own[axis]++;
-        deal(&dealer, axis);
-    }
+        deal(&dealer, i < warps_along);
+    dealer.next = layout->bases + own;
+    while (bits_left(&dealer))
+        deal(&dealer, 0);
     return true;
 }
 

@@ -12,6 +12,7 @@ typedef struct Class {
     bool is_tile, is_product, is_accessed, is_reduced[2];
     bool no_mma;    /* a product of it that matrix instructions cannot do */
     bool is_wgmma;  /* or that those of four warps do */
+    bool is_factor; /* the first one of products in a loop that it stays the same in: registers hold it as matrix instructions take it */
     int fast;       /* the axis along which memory runs */
     int64_t vector; /* elements of 16 bytes of the narrowest tensor that it is loaded from or stored to */
     const Layout *layout;
@@ -53,6 +54,7 @@ static void unite(Chooser *c, const IrValue *a, const IrValue *b) {
     x->is_product |= y->is_product;
     x->no_mma |= y->no_mma;
     x->is_wgmma |= y->is_wgmma;
+    x->is_factor |= y->is_factor;
     if (y->is_accessed) {
         x->fast = x->is_accessed ? x->fast : y->fast;
         x->vector = y->vector > x->vector ? y->vector : x->vector;
@@ -135,6 +137,16 @@ static void note_regions(Chooser *c, const IrOp *op) {
     }
 }
 
+/* Products that follow one another leave a warp whole rows: a first factor that is there before their loop is brought to registers once. */
+static bool stays_in_registers(const Chooser *c, const IrOp *dot) {
+    enum { MOST_OF_FACTOR = 64 }; /* elements in a thread, of 16 bits */
+    const IrValue *factor = dot->operands.items[0];
+    const IrOp *loop = dot->parent->owner;
+    return c->chained && loop && loop->kind == OP_FOR && factor->def && factor->def->parent != dot->parent && factor->type->rank == 2 &&
+           dtype_bits(factor->type->scalar) == 16 && layout_mma_step(c->kernel, dot) &&
+           tile_rows(factor->type) * tile_columns(factor->type) <= MOST_OF_FACTOR * (int64_t)c->kernel->threads;
+}
+
 static void note_op(Chooser *c, const IrOp *op) {
     switch (op->kind) {
     case OP_LOAD:
@@ -157,6 +169,7 @@ static void note_op(Chooser *c, const IrOp *op) {
     case OP_WGMMA_T:
         unite(c, op->results.items[0], op->operands.items[2]);
         class_of(c, op->results.items[0])->is_product = true;
+        class_of(c, op->operands.items[0])->is_factor |= stays_in_registers(c, op);
         class_of(c, op->results.items[0])->no_mma |= !layout_mma_step(c->kernel, op);
         class_of(c, op->results.items[0])->is_wgmma |= op->kind == OP_WGMMA || op->kind == OP_WGMMA_T;
         return;
@@ -214,6 +227,8 @@ static bool give(Chooser *c, Class *class) {
     if (class->is_wgmma) {
         fits = layout_wgmma(class->rows, class->columns, c->warp_bits, &layout);
     } else if (class->is_product && c->tensor_cores && !class->no_mma && layout_mma(class->rows, class->columns, c->chained, c->warp_bits, &layout)) {
+        fits = true;
+    } else if (class->is_factor && layout_mma(class->rows, class->columns, true, c->warp_bits, &layout)) {
         fits = true;
     } else if (class->is_product) {
         fits = layout_outer(class->rows, class->columns, 4, c->warp_bits, &layout);

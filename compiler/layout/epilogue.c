@@ -2,8 +2,8 @@
  * in the room that the factors no longer need, and each turn takes its rows of them and of whatever else it reads in the layout that memory likes
  * best. In registers all at once they would be code for each element of a thread, stores of pairs, and no room for another operand.
  *
- * Requires the value level and products marked by layout_bulk_mark. Preserves every bit. Takes what follows from a loop's sums where it is
- * element-wise and ends in stores, and where what else goes into it can be had by rows: loads, what a row or a scalar is broadcast to, and
+ * Requires the value level, the number of threads, and products marked by layout_bulk_mark. Preserves every bit. Takes what follows from a loop's sums,
+ * marked ones or such as fill a thread's registers, where it is element-wise and ends in stores, and where what else goes into it can be had by rows: loads, what a row or a scalar is broadcast to, and
  * element-wise ops on such. */
 #include "compiler/layout/layout.h"
 
@@ -126,12 +126,20 @@ static void add_source(Epilogue *e, IrValue *sum) {
     vec_push(e->context->arena, &e->sources, source);
 }
 
+/* Sums that leave registers for little else. */
+static bool are_many(const Epilogue *e, const IrOp *product) {
+    enum { MANY_SUMS = 128 };
+    const Type *type = product->results.items[0]->type;
+    bool is_product = product->kind == OP_DOT || product->kind == OP_DOT_T;
+    return is_product && type->rank == 2 && tile_rows(type) * tile_columns(type) >= MANY_SUMS * (int64_t)e->kernel->threads;
+}
+
 static bool find_sources(Epilogue *e) {
     const IrBlock *body = e->loop->regions.items[0];
     for (int i = 0; i < e->loop->results.count; i++) {
         const IrOp *next = body->last->operands.items[i]->def;
         IrValue *sum = e->loop->results.items[i];
-        if (!next || (next->kind != OP_WGMMA && next->kind != OP_WGMMA_T))
+        if (!next || (next->kind != OP_WGMMA && next->kind != OP_WGMMA_T && !are_many(e, next)))
             continue;
         if (e->type && !has_shape(sum->type, e->type))
             return false;

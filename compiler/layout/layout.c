@@ -74,8 +74,7 @@ bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limit
         layout_round(context, kernel);
     int bulk_threads = layout_bulk_mark(context, kernel, limits);
     kernel->threads = bulk_threads && !kernel->signature.launch_threads ? bulk_threads : choose_threads(context, kernel, limits);
-    if (bulk_threads)
-        layout_epilogue(context, kernel, limits);
+    layout_epilogue(context, kernel, limits);
     if (kernel->threads % 32 != 0 && largest_tile(kernel->body) > 0) {
         *why = arena_printf(context->arena, "tiles need whole warps, and %d threads are not", kernel->threads);
         return false;

@@ -92,7 +92,7 @@ void layout_peel(Context *context, IrKernel *kernel); /* turns whose masks hold 
 
 /* ---- epilogue.c ---- */
 
-void layout_epilogue(Context *context, IrKernel *kernel, const LayoutLimits *limits); /* what becomes of marked products' sums, a few rows at a time */
+void layout_epilogue(Context *context, IrKernel *kernel, const LayoutLimits *limits); /* what becomes of products' sums, a few rows at a time */
 
 /* ---- bulk_map.c: slots of bulk rings, tensor maps ---- */
 

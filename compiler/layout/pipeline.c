@@ -56,6 +56,15 @@ static bool find_copies(Pipeline *p) {
     return p->count > 0;
 }
 
+/* Bytes of tiles that lie staged in shared memory from before the loop on. */
+static int64_t staged_before(const Pipeline *p) {
+    int64_t bytes = 0;
+    for (const IrOp *op = p->ahead.loop->prev; op; op = op->prev)
+        if (op->kind == OP_STAGE && ir_count_uses(p->ahead.body, op->results.items[0]) > 0)
+            bytes += layout_slot_bytes(op->results.items[0]->type);
+    return bytes;
+}
+
 /* As many as leave shared memory for every CTA that the multiprocessor's registers have room for, two at most, where what is copied needs none; or as
  * @pipeline says: whether that fits is seen when places are given. */
 static bool choose_slots(Pipeline *p, const LayoutLimits *limits) {
@@ -69,11 +78,15 @@ static bool choose_slots(Pipeline *p, const LayoutLimits *limits) {
         bytes += layout_slot_bytes(p->copies[i].stage->results.items[0]->type);
         registers -= layout_registers(p->copies[i].load->results.items[0]->type);
     }
-    int64_t ctas = layout_ctas(registers, p->kernel->threads), room = limits->shared_bytes / (ctas < MOST_CTAS ? ctas : MOST_CTAS);
-    p->slots = MOST_SLOTS;
-    while (p->slots >= LEAST_SLOTS && p->slots * bytes > room)
-        p->slots--;
-    return p->slots >= LEAST_SLOTS;
+    int64_t ctas = layout_ctas(registers, p->kernel->threads), before = staged_before(p);
+    for (ctas = ctas < MOST_CTAS ? ctas : MOST_CTAS; ctas > 0; ctas--) {
+        p->slots = MOST_SLOTS;
+        while (p->slots >= LEAST_SLOTS && p->slots * bytes > limits->shared_bytes / ctas - before)
+            p->slots--;
+        if (p->slots >= LEAST_SLOTS)
+            return true;
+    }
+    return false;
 }
 
 /* ---- making ops ---- */

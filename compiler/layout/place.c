@@ -1,7 +1,7 @@
 /* Gives every use of shared memory its place. Requires layouts. Afterwards op->shared_at and op->shared_bytes are set where an op works in shared
  * memory or its result lies there, and kernel->shared_bytes is what a CTA needs. Two uses share bytes only where they are not alive at the same time:
  * a staged tile lives from its op to its last use, and to the end of every loop that it is defined before and used in; an op's own scratch while the
- * op runs; what the source declares as `shared` as long as the CTA. */
+ * op runs, or where it is small as long as the CTA; what the source declares as `shared` as long as the CTA. */
 #include "compiler/layout/layout.h"
 
 enum { ALIGN = 16 };
@@ -10,6 +10,7 @@ typedef struct Use {
     IrOp *op;
     int first, last; /* places in program order */
     int64_t at, bytes;
+    bool is_kept; /* nobody else gets its bytes */
 } Use;
 
 typedef struct Placer {
@@ -156,7 +157,7 @@ static void place(Placer *p, int index) {
         moved = false;
         for (int i = 0; i < index; i++) {
             const Use *other = &p->uses.items[i];
-            bool together = use->first <= other->last && other->first <= use->last;
+            bool together = use->is_kept || other->is_kept || (use->first <= other->last && other->first <= use->last);
             if (together && use->at < other->at + other->bytes && other->at < use->at + use->bytes) {
                 use->at = round_up(other->at + other->bytes, align);
                 moved = true;
@@ -169,13 +170,37 @@ static void place(Placer *p, int index) {
         p->kernel->shared_bytes = use->at + use->bytes;
 }
 
+/* Small scratch keeps its bytes, so that no barrier need stand between the op and those before it. */
+static void keep_scratch(Placer *p) {
+    enum { SMALL = 256, ALL = 4096 };
+    int64_t sum = 0;
+    for (int i = 0; i < p->uses.count; i++) {
+        Use *use = &p->uses.items[i];
+        use->is_kept = (op_info[use->op->kind].traits & TRAIT_REDUCES) && use->bytes <= SMALL && sum + use->bytes <= ALL;
+        sum += use->is_kept ? use->bytes : 0;
+    }
+}
+
+static void place_all(Placer *p) {
+    p->kernel->shared_bytes = 0;
+    for (int i = 0; i < p->uses.count; i++) {
+        p->uses.items[i].at = 0;
+        place(p, i);
+    }
+}
+
 bool layout_place(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why) {
     Placer placer = {.context = context, .kernel = kernel};
     placer.last_use = NEW_ARRAY(context->arena, int, ir_number(kernel) + 1);
     note_block(&placer, kernel->body);
     end_lives(&placer);
-    for (int i = 0; i < placer.uses.count; i++)
-        place(&placer, i);
+    keep_scratch(&placer);
+    place_all(&placer);
+    if (kernel->shared_bytes > limits->shared_bytes) {
+        for (int i = 0; i < placer.uses.count; i++)
+            placer.uses.items[i].is_kept = false;
+        place_all(&placer);
+    }
     if (kernel->shared_bytes <= limits->shared_bytes)
         return true;
     *why = arena_printf(context->arena, "it needs %lld bytes of shared memory, a CTA has at most %lld", (long long)kernel->shared_bytes,

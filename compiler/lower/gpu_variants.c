@@ -143,7 +143,8 @@ static double cost_of_chain(Context *context, const Signature *signature, const 
         ring *= tiles->products.count;
     double of_warp = columns <= ROW_COLUMNS && rows >= 4 * 32 ? 32 : 16;
     double cost = (1 + TURN_COLUMNS / least) / of_warp;
-    return cost * (rows / of_warp > 4 ? one_large_cta : 1) * (2 * ring > RING_BYTES ? copied_late : 1);
+    bool is_large = rows / of_warp > 4;
+    return cost * (is_large ? one_large_cta : 1) * (2 * ring > (is_large ? 2 * RING_BYTES : RING_BYTES) ? copied_late : 1);
 }
 
 static double cost_of(Context *context, const Signature *signature, const Tiles *tiles, const int64_t *values) {

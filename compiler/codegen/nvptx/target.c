@@ -155,6 +155,10 @@ static LLVMValueRef thread(Simt *s) {
     return special(s, "llvm.nvvm.read.ptx.sreg.tid.x");
 }
 
+static LLVMValueRef thread_here(Simt *s) {
+    return nvptx_asm(s, "mov.u32 $0, %tid.x;", "=r", s->e->i32, NULL, 0);
+}
+
 static LLVMValueRef lane(Simt *s) {
     return LLVMBuildAnd(s->e->builder, s->thread ? s->thread : thread(s), LLVMConstInt(s->e->i32, 31, false), "");
 }
@@ -282,7 +286,7 @@ static void mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVM
 
 #define HOOKS                                                                                                                                        \
     .has_mma = true, .predicates = true, .register_limit = 255, .begin = begin, .tensor_base = tensor_base, .thread = thread, .lane = lane,          \
-    .cta = cta,                                                                                                                                      \
+    .cta = cta, .thread_here = thread_here,                                                                                                          \
     .load = nvptx_load, .store = nvptx_store, .atomic = nvptx_atomic, .barrier = barrier, .shuffle = shuffle, .ballot = ballot, .elect = elect,      \
     .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait, .copy_async = nvptx_copy_async,                    \
     .copy_commit = nvptx_copy_commit, .copy_wait = nvptx_copy_wait, .ldmatrix = ldmatrix, .mma = mma

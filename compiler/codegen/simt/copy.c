@@ -32,31 +32,57 @@ static void bound_chunk(Simt *s, const SimtSlice *slice, LLVMValueRef const at[2
     }
 }
 
+/* A thread's chunks. Where rows are dealt to the threads as a whole, each lies a fixed number of rows below the one before, and only the first one's
+ * place is computed: what the others add is a constant, and from row to row of the tensor. */
+typedef struct Chunks {
+    int64_t in_row, count;
+    int rows_apart; /* 0: each has a place of its own */
+} Chunks;
+
+static Chunks find_chunks(const Simt *s, const Type *type) {
+    int64_t size = dtype_bits(type->scalar) / 8;
+    Chunks chunks = {.in_row = tile_columns(type) * size / CHUNK_BYTES};
+    chunks.count = chunks.in_row * tile_rows(type);
+    chunks.rows_apart = s->threads % chunks.in_row == 0 ? (int)(s->threads / chunks.in_row) : 0;
+    return chunks;
+}
+
 /* `when`: whether it happens at all; NULL: it does. */
 static void copy_chunks(Simt *s, const SimtSlice *slice, LLVMValueRef slot, LLVMValueRef when, bool is_full) {
     Emitter *e = s->e;
     LLVMBuilderRef builder = e->builder;
-    int64_t size = dtype_bits(slice->type->scalar) / 8, in_row = tile_columns(slice->type) * size / CHUNK_BYTES,
-            chunks = in_row * tile_rows(slice->type);
-    for (int64_t first = 0; first < chunks; first += s->threads) {
-        LLVMValueRef chunk = LLVMBuildAdd(builder, s->thread, simt_int(s, first), ""), in_tile = NULL;
-        if (first + s->threads > chunks)
-            in_tile = LLVMBuildICmp(builder, LLVMIntULT, chunk, simt_int(s, chunks), "");
-        LLVMValueRef at[2] = {LLVMBuildUDiv(builder, chunk, simt_int(s, in_row), "")};
-        at[1] = LLVMBuildMul(builder, LLVMBuildURem(builder, chunk, simt_int(s, in_row), ""), simt_int(s, CHUNK_BYTES / size), "");
+    int64_t size = dtype_bits(slice->type->scalar) / 8, pitch = layout_pitch(slice->type);
+    Chunks chunks = find_chunks(s, slice->type);
+    LLVMValueRef thread = !is_full && s->target->thread_here ? s->target->thread_here(s) : s->thread;
+    LLVMValueRef first_at[2] = {NULL, NULL}, address = NULL, place = NULL;
+    for (int64_t first = 0; first < chunks.count; first += s->threads) {
+        LLVMValueRef chunk = LLVMBuildAdd(builder, thread, simt_int(s, first), ""), in_tile = NULL;
+        int64_t rows_below = first / s->threads * chunks.rows_apart;
+        if (first + s->threads > chunks.count)
+            in_tile = LLVMBuildICmp(builder, LLVMIntULT, chunk, simt_int(s, chunks.count), "");
+        if (first == 0 || !chunks.rows_apart) {
+            first_at[0] = LLVMBuildUDiv(builder, chunk, simt_int(s, chunks.in_row), "");
+            first_at[1] = LLVMBuildMul(builder, LLVMBuildURem(builder, chunk, simt_int(s, chunks.in_row), ""), simt_int(s, CHUNK_BYTES / size), "");
+            address = slice->access.address;
+            for (int axis = 0; axis < 2; axis++)
+                address = simt_advance(s, slice, address, first_at[axis], axis);
+            place = LLVMBuildAdd(builder, LLVMBuildMul(builder, first_at[0], simt_int(s, pitch), ""),
+                LLVMBuildMul(builder, first_at[1], simt_int(s, size), ""), "");
+            place = LLVMBuildAdd(builder, slot, place, "");
+        } else {
+            address = simt_advance(s, slice, address, simt_int(s, chunks.rows_apart), 0);
+        }
+        LLVMValueRef at[2] = {LLVMBuildAdd(builder, first_at[0], simt_int(s, rows_below), ""), first_at[1]};
         SimtAccess access = slice->access;
         access.type = LLVMVectorType(e->i32, CHUNK_BYTES / 4);
         access.align = CHUNK_BYTES;
         access.when = simt_and(s, when, in_tile);
-        for (int axis = 0; axis < 2; axis++)
-            access.address = simt_advance(s, slice, access.address, at[axis], axis);
+        access.address = address;
         if (is_full)
             access.predicate = NULL;
         else
             bound_chunk(s, slice, at, size, &access);
-        LLVMValueRef row = LLVMBuildMul(builder, at[0], simt_int(s, layout_pitch(slice->type)), ""),
-                     column = LLVMBuildMul(builder, at[1], simt_int(s, size), "");
-        s->target->copy_async(s, LLVMBuildAdd(builder, slot, LLVMBuildAdd(builder, row, column, ""), ""), &access);
+        s->target->copy_async(s, LLVMBuildAdd(builder, place, simt_int(s, rows_below * pitch), ""), &access);
     }
 }
 

@@ -4,7 +4,7 @@
 
 #include "compiler/layout/layout.h"
 
-enum { VECTOR_BYTES = 16, MOST_STEPS = 4 };
+enum { VECTOR_BYTES = 16, MOST_STEPS = 4, MOST_UNROLLED = 4, MANY_SUMS = 128 };
 
 /* A factor: what the elements of the accumulator need of it at one k. */
 typedef struct Factor {
@@ -15,7 +15,8 @@ typedef struct Factor {
     int count; /* different rows, or columns, of the accumulator in a thread, */
     int offsets[1 << LAYOUT_REGISTERS];
     int run;            /* so many of which are neighbours in memory, where k is not last */
-    LLVMValueRef *base; /* i32: address at k = 0 of each run */
+    LLVMValueRef *base; /* i32: address at k = 0 of each run, */
+    int64_t *further;   /* and what is to be added: one sum for many runs, and a constant in each instruction */
 } Factor;
 
 typedef struct Product {
@@ -50,16 +51,20 @@ static void find_factor(Product *p, Factor *factor, int operand, int axis, bool 
             factor->run /= 2;
     }
     factor->base = simt_registers(s, factor->count);
+    factor->further = NEW_ARRAY(s->e->context->arena, int64_t, factor->count);
+    int64_t scale = k_is_last ? factor->pitch : factor->size;
+    bool is_padded = simt_reach(layout, axis) > factor->outer;
     for (int i = 0; i < factor->count; i += factor->run) {
         LLVMValueRef at = simt_origin(s, layout, axis);
-        at = simt_is_sum(s, layout, factor->offsets[i], axis) ? LLVMBuildNSWAdd(builder, at, simt_int(s, factor->offsets[i]), "")
-                                                              : LLVMBuildXor(builder, at, simt_int(s, factor->offsets[i]), "");
-        if (simt_reach(layout, axis) > factor->outer) { /* padding reads what is there, and nobody reads the result */
+        if (!is_padded && simt_is_sum(s, layout, factor->offsets[i], axis))
+            factor->further[i] = factor->offsets[i] * scale;
+        else
+            at = LLVMBuildXor(builder, at, simt_int(s, factor->offsets[i]), "");
+        if (is_padded) { /* padding reads what is there, and nobody reads the result */
             LLVMValueRef last = simt_int(s, factor->outer - factor->run);
             at = LLVMBuildSelect(builder, LLVMBuildICmp(builder, LLVMIntULT, at, last, ""), at, last, "");
         }
-        LLVMValueRef bytes = LLVMBuildMul(builder, at, simt_int(s, k_is_last ? factor->pitch : factor->size), "");
-        factor->base[i] = LLVMBuildAdd(builder, bytes, simt_staged(s, staged), "");
+        factor->base[i] = LLVMBuildAdd(builder, LLVMBuildMul(builder, at, simt_int(s, scale), ""), simt_staged(s, staged), "");
     }
 }
 
@@ -69,16 +74,18 @@ static LLVMValueRef widen(const Product *p, const Factor *factor, LLVMValueRef s
     return emit_convert(e, factor->type->scalar, p->type->scalar, value_from_memory(e, factor->type->scalar, stored));
 }
 
-/* values[step][i]: offset i at k + step, for the run of offsets from `i` on. */
-static void load_run(const Product *p, const Factor *factor, int i, LLVMValueRef k, int steps, LLVMValueRef (*values)[1 << LAYOUT_REGISTERS]) {
+/* values[step][i]: offset i at k + past + step, for the run of offsets from `i` on. */
+static void load_run(
+    const Product *p, const Factor *factor, int i, LLVMValueRef k, int past, int steps, LLVMValueRef (*values)[1 << LAYOUT_REGISTERS]) {
     Simt *s = p->s;
     LLVMBuilderRef builder = s->e->builder;
     LLVMTypeRef memory = memory_type(s->e, factor->type->scalar);
     int length = factor->k_is_last ? steps : factor->run, loads = factor->k_is_last ? 1 : steps;
     LLVMTypeRef type = length > 1 ? LLVMVectorType(memory, (unsigned)length) : memory;
-    LLVMValueRef moved = LLVMBuildMul(builder, k, simt_int(s, factor->k_is_last ? factor->size : factor->pitch), "");
+    int64_t along = factor->k_is_last ? factor->size : factor->pitch;
+    LLVMValueRef moved = LLVMBuildAdd(builder, factor->base[i], LLVMBuildMul(builder, k, simt_int(s, along), ""), "");
     for (int load = 0; load < loads; load++) {
-        LLVMValueRef address = LLVMBuildAdd(builder, LLVMBuildAdd(builder, factor->base[i], moved, ""), simt_int(s, load * factor->pitch), "");
+        LLVMValueRef address = LLVMBuildAdd(builder, moved, simt_int(s, factor->further[i] + past * along + load * factor->pitch), "");
         LLVMValueRef loaded = simt_shared_load(s, type, address, (unsigned)(length * factor->size), NULL, p->op->span);
         for (int n = 0; n < length; n++) {
             LLVMValueRef stored = length > 1 ? LLVMBuildExtractElement(builder, loaded, simt_int(s, n), "") : loaded;
@@ -110,16 +117,29 @@ static void add_products(const Product *p, LLVMValueRef *sums, int first, int st
     }
 }
 
-/* Turns from k = first to last, `steps` at a time; sums are carried. The left factor comes a run at a time: registers hold little of it at once. */
+/* `steps` elements along k from `k` + `past` on. The left factor comes a run at a time: registers hold little of it at once. */
+static void multiply_steps(const Product *p, LLVMValueRef *sums, LLVMValueRef k, int past, int steps) {
+    LLVMValueRef a[MOST_STEPS][1 << LAYOUT_REGISTERS], b[MOST_STEPS][1 << LAYOUT_REGISTERS];
+    for (int i = 0; i < p->b.count; i += p->b.run)
+        load_run(p, &p->b, i, k, past, steps, b);
+    for (int i = 0; i < p->a.count; i += p->a.run) {
+        load_run(p, &p->a, i, k, past, steps, a);
+        add_products(p, sums, i, steps, a, b);
+    }
+}
+
+/* Turns from k = first to last, `steps` at a time; sums are carried. Where sums leave registers for it, a turn of the loop is several: the next one's
+ * factors are read while this one's are multiplied. */
 static void multiply(const Product *p, LLVMValueRef *sums, int64_t first, int64_t last, int steps) {
     Simt *s = p->s;
     Emitter *e = s->e;
-    int count = simt_count(p->type);
-    LLVMValueRef a[MOST_STEPS][1 << LAYOUT_REGISTERS], b[MOST_STEPS][1 << LAYOUT_REGISTERS];
+    int count = simt_count(p->type), unrolled = MOST_UNROLLED;
     if (first == last)
         return;
+    while ((last - first) / steps % unrolled != 0 || (unrolled > 1 && unrolled * count > MANY_SUMS))
+        unrolled /= 2;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(e->builder);
-    Loop loop = loop_begin(e, emit_int_const(e, 0), emit_int_const(e, (last - first) / steps));
+    Loop loop = loop_begin(e, emit_int_const(e, 0), emit_int_const(e, (last - first) / steps / unrolled));
     LLVMBasicBlockRef body = LLVMGetInsertBlock(e->builder);
     LLVMValueRef *phis = simt_registers(s, count);
     LLVMPositionBuilderBefore(e->builder, loop.index);
@@ -130,13 +150,9 @@ static void multiply(const Product *p, LLVMValueRef *sums, int64_t first, int64_
     }
     LLVMPositionBuilderAtEnd(e->builder, body);
     LLVMValueRef turn = LLVMBuildTrunc(e->builder, loop.index, e->i32, "");
-    LLVMValueRef k = LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, turn, simt_int(s, steps), ""), simt_int(s, first), "");
-    for (int i = 0; i < p->b.count; i += p->b.run)
-        load_run(p, &p->b, i, k, steps, b);
-    for (int i = 0; i < p->a.count; i += p->a.run) {
-        load_run(p, &p->a, i, k, steps, a);
-        add_products(p, sums, i, steps, a, b);
-    }
+    LLVMValueRef k = LLVMBuildAdd(e->builder, LLVMBuildMul(e->builder, turn, simt_int(s, steps * unrolled), ""), simt_int(s, first), "");
+    for (int i = 0; i < unrolled; i++)
+        multiply_steps(p, sums, k, steps * i, steps);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->builder);
     for (int i = 0; i < count; i++) {
         LLVMAddIncoming(phis[i], &sums[i], &latch, 1);

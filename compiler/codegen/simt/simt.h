@@ -90,6 +90,7 @@ typedef struct SimtTarget {
     LLVMValueRef (*thread)(Simt *s); /* 0 .. s->threads - 1 */
     LLVMValueRef (*lane)(Simt *s);   /* thread % 32, in a way that the target optimises best */
     LLVMValueRef (*cta)(Simt *s);    /* i64: its number in the one-dimensional launch of runtime/program.h */
+    LLVMValueRef (*thread_here)(Simt *s); /* `thread`, so that what follows from it is computed here and not kept in registers. NULL: that is no matter */
 
     /* Memory. A load under a false predicate gives 0; values are as they lie in memory. */
     LLVMValueRef (*load)(Simt *s, const SimtAccess *access);
