@@ -44,9 +44,19 @@ static void add_shape(Context *context, Shapes *shapes, const Type *type) {
 typedef struct Tiles {
     Shapes products, factors, seconds, others; /* factors: [m, k]; seconds: [k, n], or [n, k] */
     bool by_matrix;                            /* factors have 16 bits or fewer */
+    int reductions;                            /* in a turn of one loop, at most */
 } Tiles;
 
+static int count_reductions(const IrBlock *block) {
+    int count = 0;
+    for (const IrOp *op = block->first; op; op = op->next)
+        count += (op_info[op->kind].traits & TRAIT_REDUCES) != 0;
+    return count;
+}
+
 static void find_shapes(Context *context, const IrBlock *block, Tiles *tiles) {
+    int reductions = block->owner && block->owner->kind == OP_FOR ? count_reductions(block) : 0;
+    tiles->reductions = reductions > tiles->reductions ? reductions : tiles->reductions;
     for (const IrOp *op = block->first; op; op = op->next) {
         bool is_product = op->kind == OP_DOT || op->kind == OP_DOT_T;
         for (int i = 0; i < op->results.count; i++)
@@ -147,13 +157,23 @@ static double cost_of_chain(Context *context, const Signature *signature, const 
     return cost * (is_large ? one_large_cta : 1) * (2 * ring > (is_large ? 2 * RING_BYTES : RING_BYTES) ? copied_late : 1);
 }
 
+/* Where a loop reduces rows, and a CTA has more warps than its tile rows, they meet at each reduction of a turn. */
+static double cost_of_meetings(const Tiles *tiles, const TileSize *tile) {
+    enum { WARPS = 8, OF_WARP = 256 };
+    const double each = 0.15; /* the first one costs little more than the warps' own work */
+    bool meet = tiles->reductions > 1 && tile->rows < WARPS && tile->elements > OF_WARP;
+    return meet ? 1 + each * (tiles->reductions - 1) : 1;
+}
+
 static double cost_of(Context *context, const Signature *signature, const Tiles *tiles, const int64_t *values) {
     TileSize other = find_size(context, signature, &tiles->others, values, false),
              product = find_size(context, signature, &tiles->products, values, false);
-    if (product.elements == 0)
-        return !other.is_row               ? distance(other.elements, GOOD_TILE)
-               : other.elements > GOOD_ROW ? 1 + other.elements / GOOD_TILE
-                                           : distance(other.elements, GOOD_ROW);
+    if (product.elements == 0) {
+        double cost = !other.is_row               ? distance(other.elements, GOOD_TILE)
+                      : other.elements > GOOD_ROW ? 1 + other.elements / GOOD_TILE
+                                                  : distance(other.elements, GOOD_ROW);
+        return cost * cost_of_meetings(tiles, &other);
+    }
     if (tiles->by_matrix && tiles->products.count > 1) {
         double of_four_warps = cost_of_four_warps(context, signature, tiles, values);
         return of_four_warps > 0 ? of_four_warps : cost_of_chain(context, signature, tiles, values);

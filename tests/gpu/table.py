@@ -7,6 +7,8 @@ import statistics
 import sys
 
 import torch
+import triton
+import triton.language as tl
 
 import phobos
 
@@ -113,17 +115,45 @@ def normal(*shape, dtype=torch.float32):
     return torch.randn(*shape, device=DEVICE, dtype=torch.float32).to(dtype)
 
 
+@triton.jit
+def triton_add(a, b, c, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n
+    tl.store(c + at, tl.load(a + at, mask=inside) + tl.load(b + at, mask=inside), mask=inside)
+
+
+@triton.jit
+def triton_saxpy(alpha, x, y, z, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n
+    tl.store(z + at, alpha * tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside), mask=inside)
+
+
+def triton_best(kernel, *arguments):
+    """Of the usual block sizes and numbers of warps the fastest; `arguments` ends with the output and the number of elements."""
+    def launcher(block, warps):
+        return lambda: kernel[(triton.cdiv(arguments[-1], block),)](*arguments, BLOCK=block, num_warps=warps)
+
+    launch = min((launcher(block, warps) for block in (512, 1024, 2048) for warps in (4, 8)), key=lambda one: timed(one, budget=0.02))
+
+    def peer():
+        launch()
+        return arguments[-2]
+
+    return peer
+
+
 def elementwise(n):
     a, b, c = normal(n), normal(n), normal(n)
-    yield Work(f"add f32 {n}", "add.ptx", "add", {"a": a, "b": b, "c": c}, ["c"], {}, {"N": n}, 12 * n, "TB/s", lambda: a + b, "torch.add",
-               lambda: a.double() + b.double())
+    yield Work(f"add f32 {n}", "add.ptx", "add", {"a": a, "b": b, "c": c}, ["c"], {}, {"N": n}, 12 * n, "TB/s",
+               triton_best(triton_add, a, b, torch.empty_like(a), n), "Triton", lambda: a.double() + b.double())
 
 
 def saxpy(n):
     x, y = normal(n), normal(n)
     old = y.clone()
     yield Work(f"saxpy f32 {n}", "saxpy_out.ptx", "saxpy_out", {"x": x, "y": old, "z": torch.empty_like(x)}, ["z"], {"alpha": 0.5}, {"N": n}, 12 * n,
-               "TB/s", lambda: torch.add(old, x, alpha=0.5), "torch.add alpha", lambda: old.double() + 0.5 * x.double())
+               "TB/s", triton_best(triton_saxpy, 0.5, x, old, torch.empty_like(x), n), "Triton", lambda: old.double() + 0.5 * x.double())
 
 
 def rows(n):
@@ -144,7 +174,7 @@ def rows(n):
                lambda: x.t().contiguous(), "torch t().contiguous()", lambda: x.double().t())
 
 
-def full_sum(n, parts=1056):
+def full_sum(n, parts=264):
     x, partials, result = normal(n), torch.empty(parts, device=DEVICE), torch.empty(1, device=DEVICE)
     yield Work(f"sum f32 {n}", "sums.ptx", "partial_sums", {"x": x, "partials": partials, "result": result}, ["result", "partials"], {},
                {"N": n, "PARTS": parts}, 4 * n, "TB/s", lambda: torch.sum(x), "torch.sum", lambda: x.double().sum()[None], then="sum_of_partials")
@@ -174,6 +204,12 @@ def gemm(m, n, k, kind):
     else:
         yield Work(name, "gemm.ptx", f"gemm_{kind}", {"A": a, "B": b if kind == "f16" else b.t().contiguous(), "C": c}, ["C"], {},
                    {"M": m, "N": n, "K": k}, 2 * m * n * k, "TFLOP/s", lambda: a @ b, "cuBLAS", lambda: exact)
+
+
+def gemm_i8(m, n, k):
+    a, b = (torch.randint(-128, 128, shape, device=DEVICE, dtype=torch.int8) for shape in ((m, k), (n, k)))
+    yield Work(f"gemm i8 {m}x{n}x{k}", "gemm.ptx", "gemm_i8", {"A": a, "B": b, "C": torch.empty(m, n, device=DEVICE, dtype=torch.int32)}, ["C"], {},
+               {"M": m, "N": n, "K": k}, 2 * m * n * k, "TFLOP/s", lambda: torch._int_mm(a, b.t()), "cuBLAS", lambda: a.double() @ b.double().t())
 
 
 def attention(heads, length, depth, causal, kind="f16"):
@@ -265,8 +301,10 @@ def all_work():
     yield from full_sum(1 << 26)
     yield from full_sum(1 << 28)
     for size in (4096, 8192):
-        for kind in ("f32", "tf32", "f16", "bf16"):
-            yield from gemm_tf32(size, size, size) if kind == "tf32" else gemm(size, size, size, kind)
+        for kind in ("f32", "f16", "bf16"):
+            yield from gemm(size, size, size, kind)
+        yield from gemm_tf32(size, size, size)
+        yield from gemm_i8(size, size, size)
     for depth in (64, 128):
         for causal in (False, True):
             yield from attention(4, 16384, depth, causal)

@@ -63,9 +63,9 @@ static void copy_chunks(Simt *s, const SimtSlice *slice, LLVMValueRef slot, LLVM
         if (first == 0 || !chunks.rows_apart) {
             first_at[0] = LLVMBuildUDiv(builder, chunk, simt_int(s, chunks.in_row), "");
             first_at[1] = LLVMBuildMul(builder, LLVMBuildURem(builder, chunk, simt_int(s, chunks.in_row), ""), simt_int(s, CHUNK_BYTES / size), "");
-            address = slice->access.address;
-            for (int axis = 0; axis < 2; axis++)
-                address = simt_advance(s, slice, address, first_at[axis], axis);
+            LLVMValueRef down = LLVMBuildMul(builder, LLVMBuildZExt(builder, first_at[0], e->i64, ""), slice->stride[0], "");
+            LLVMValueRef own = LLVMBuildAdd(builder, down, LLVMBuildMul(builder, LLVMBuildZExt(builder, first_at[1], e->i64, ""), slice->stride[1], ""), "");
+            address = LLVMBuildGEP2(builder, e->i8, slice->access.address, &own, 1, "");
             place = LLVMBuildAdd(builder, LLVMBuildMul(builder, first_at[0], simt_int(s, pitch), ""),
                 LLVMBuildMul(builder, first_at[1], simt_int(s, size), ""), "");
             place = LLVMBuildAdd(builder, slot, place, "");

@@ -246,6 +246,14 @@ void simt_block(Simt *s, const IrBlock *block) {
             simt_op(s, op);
 }
 
+void simt_threads_begin(Simt *s, LLVMValueRef thread) {
+    s->thread = thread;
+    s->lane = s->target->lane(s);
+    s->warp = LLVMBuildLShr(s->e->builder, thread, simt_int(s, LAYOUT_LANES), "");
+    s->places = NULL;
+    simt_elements_begin(s);
+}
+
 LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name) {
     Simt simt = {.e = e, .target = target, .kernel = kernel, .threads = kernel->threads, .warps = (kernel->threads + 31) / 32}, *s = &simt;
     s->values = NEW_ARRAY(e->context->arena, LLVMValueRef *, ir_number((IrKernel *)kernel) + 1);
@@ -257,11 +265,8 @@ LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *ker
     for (int i = 0; i < kernel->signature.params.count; i++)
         if (s->launch.tensors[i].base)
             s->launch.tensors[i].base = target->tensor_base(s, s->launch.tensors[i].base);
-    s->thread = target->thread(s);
-    s->lane = target->lane(s);
-    s->warp = LLVMBuildLShr(e->builder, s->thread, simt_int(s, LAYOUT_LANES), "");
+    simt_threads_begin(s, target->thread(s));
     find_place(s);
-    simt_elements_begin(s);
     simt_body(s);
     emit_at(e, kernel->signature.span);
     if (target->end)

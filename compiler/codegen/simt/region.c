@@ -159,6 +159,16 @@ static void emit_if(Simt *s, const IrOp *op) {
     open_pairs(s, op->results.items, op->results.count);
 }
 
+static bool has_product(const IrBlock *block) {
+    bool found = false;
+    for (const IrOp *op = block->first; !found && op; op = op->next) {
+        found = op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T;
+        for (int r = 0; !found && r < op->regions.count; r++)
+            found = has_product(op->regions.items[r]);
+    }
+    return found;
+}
+
 void simt_region(Simt *s, const IrOp *op) {
     if (s->split && !s->depth && split_region(s, op))
         return;
@@ -170,4 +180,6 @@ void simt_region(Simt *s, const IrOp *op) {
     else
         emit_if(s, op);
     s->depth--;
+    if (op->kind == OP_FOR && op->parent == s->kernel->body && s->target->thread_here && has_product(op->regions.items[0]))
+        simt_threads_begin(s, s->target->thread_here(s)); /* sums want the registers */
 }

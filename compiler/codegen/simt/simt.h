@@ -187,6 +187,7 @@ PhbTensorMap *simt_maps(Context *context, const IrKernel *leaf, int *count);
 LLVMValueRef simt_leaf(Emitter *e, const SimtTarget *target, const IrKernel *kernel, const char *name);
 
 void simt_op(Simt *s, const IrOp *op);
+void simt_threads_begin(Simt *s, LLVMValueRef thread); /* where the thread is, from here on, follows from `thread` */
 void simt_block(Simt *s, const IrBlock *block);
 int simt_count(const Type *type);                                   /* registers of a value */
 LLVMValueRef simt_scalar(const Simt *s, const IrValue *value);      /* a scalar, value or parameter */
@@ -209,7 +210,7 @@ LLVMValueRef simt_pair(Simt *s, const IrValue *tile, int index); /* i32: registe
 
 /* ---- element.c: where the elements of a thread lie ---- */
 
-void simt_elements_begin(Simt *s); /* at the start of the function: for all layouts of the kernel */
+void simt_elements_begin(Simt *s); /* when s->thread is known: for all layouts of the kernel */
 /* Row or column (axis 0 or 1; a tile of rank 1 is one row) of register `index`, i32: that of register 0, and a constant. */
 LLVMValueRef simt_element(Simt *s, const Type *type, int index, int axis);
 LLVMValueRef simt_origin(Simt *s, const Layout *layout, int axis);      /* of register 0 */
