@@ -200,6 +200,7 @@ static int serve(Job *job, const CommandLine *line) {
         .plan = run.plan,
         .mixed = run.mixed,
         .audit = run.audit,
+        .speculate = values[OPTION_SPECULATE].given,
         .progress = run.progress,
         .log = run.log,
         .keep_staging = run.keep_staging,

@@ -229,6 +229,8 @@ static void check_places(const CommandLine *line, ErrorList *errors) {
             errors_add(errors, "--%s means nothing here: it goes with --device=simt", options[id].name);
     if (line->values[OPTION_AUDIT_SEED].given && !line->values[OPTION_AUDIT].given)
         errors_add(errors, "--audit-seed means nothing here: it goes with --audit");
+    if (line->values[OPTION_SPECULATE].given && line->values[OPTION_MIXED].given)
+        errors_add(errors, "--speculate and --mixed exclude each other: two pods write the same tile, and must write the same bits");
     if (line->values[OPTION_AUDIT].given && line->values[OPTION_MIXED].given)
         errors_add(errors, "--audit and --mixed exclude each other: devices of several classes need not compute the same bits");
 }

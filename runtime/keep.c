@@ -104,7 +104,7 @@ bool keep_publish(Keep *keep, Error *error) {
     bool needs_journal = written > 1 || keep->options->resume;
     if (job->journal == NULL && needs_journal)
         job->journal = resume_begin(job, keep->course->units, variants, &keep->resume, error);
-    return (job->journal != NULL || !needs_journal) && outputs_publish(job, error);
+    return (job->journal != NULL || !needs_journal) && outputs_publish(job, false, error);
 }
 
 void keep_close(Keep *keep) {

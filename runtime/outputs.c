@@ -102,11 +102,52 @@ bool outputs_finish(Job *job, Error *error) {
     return true;
 }
 
-bool outputs_publish(Job *job, Error *error) {
+/* Of every output, or of none. */
+static bool copy_outputs(const Job *job, TensorFile *copies, Error *error) {
+    for (int t = 0; t < job->kernel->tensor_count; t++)
+        copies[t].staging_fd = -1;
+    for (int t = 0; t < job->kernel->tensor_count; t++) {
+        if (!is_written(job, t) || tensor_file_copy(&job->tensors[t], &copies[t], error))
+            continue;
+        while (t-- > 0)
+            tensor_file_drop(&copies[t]);
+        return false;
+    }
+    return true;
+}
+
+static void exchange_staging(TensorFile *a, TensorFile *b) {
+    char *path = a->staging_path;
+    int fd = a->staging_fd;
+    a->staging_path = b->staging_path;
+    a->staging_fd = b->staging_fd;
+    b->staging_path = path;
+    b->staging_fd = fd;
+}
+
+/* The files that others write to go when the journal knows of those that take their places. Where there is no room for these, --resume goes on from
+ * the others, unless the job has several steps. */
+static bool renew_outputs(Job *job, Error *error) {
+    TensorFile *copies = new_zeroed((size_t)job->kernel->tensor_count, sizeof *copies);
+    bool fine = copy_outputs(job, copies, error);
+    for (int t = 0; t < job->kernel->tensor_count; t++) {
+        if (!fine && is_written(job, t) && job->journal != NULL && job->sequence == NULL)
+            job->tensors[t].keep_staging = true;
+        else if (fine && is_written(job, t))
+            exchange_staging(&job->tensors[t], &copies[t]);
+    }
+    fine = fine && (job->journal == NULL || journal_outputs(job, error));
+    for (int t = 0; t < job->kernel->tensor_count; t++)
+        tensor_file_drop(&copies[t]);
+    free(copies);
+    return fine;
+}
+
+bool outputs_publish(Job *job, bool renew, Error *error) {
     if (!outputs_finish(job, error))
         return false;
     crash_point(CRASH_PUBLISH, CRASH_BEGIN);
-    if (job->journal != NULL && !journal_outputs(job, error))
+    if (renew ? !renew_outputs(job, error) : job->journal != NULL && !journal_outputs(job, error))
         return false;
     crash_point(CRASH_PUBLISH, CRASH_HALF);
     if (!rename_outputs(job, error))

@@ -142,6 +142,9 @@ bool tensor_file_stage(TensorFile *file, bool keep_old, Error *error);
 /* fdatasync and the permissions of the old file: all of publishing that can fail for want of space or a broken disk. A job with several outputs calls it for
  * each of them before it publishes the first. */
 bool tensor_file_sync(TensorFile *file, Error *error);
+/* What is staged, as another staging file, on the disk. */
+bool tensor_file_copy(const TensorFile *file, TensorFile *copy, Error *error);
+void tensor_file_drop(TensorFile *copy); /* a staging file, and nothing else of it */
 /* tensor_file_sync where it is not done yet, rename over the target, fsync of the folder. */
 bool tensor_file_publish(TensorFile *file, Error *error);
 /* fsync of the folder that a file is in; false, with errno: it failed. */
@@ -282,8 +285,9 @@ bool outputs_reserve(Job *job, Error *error);
 /* Checks that no input changed and brings every output to the disk. */
 bool outputs_finish(Job *job, Error *error);
 /* The same where it is not done yet, journals what is to be renamed where there is a journal, then renames it all: what can fail
- * comes before the first rename. Where a rename after the first one fails, the rest of the files and the journal stay, for --resume. */
-bool outputs_publish(Job *job, Error *error);
+ * comes before the first rename. Where a rename after the first one fails, the rest of the files and the journal stay, for --resume. `renew`:
+ * somebody who is not to may still write to the staging files, and copies of them are published. */
+bool outputs_publish(Job *job, bool renew, Error *error);
 
 /* ---- local.c: scheduler and pods in this process ---- */
 

@@ -216,12 +216,12 @@ static bool write_all(const TensorFile *file, const char *bytes, size_t size, of
     return true;
 }
 
-static bool copy_by_hand(const TensorFile *file, off_t offset, int64_t bytes, Error *error) {
+static bool copy_by_hand(const TensorFile *file, int from, off_t offset, int64_t bytes, Error *error) {
     enum { BUFFER = 1 << 18 };
     char *buffer = new_zeroed(BUFFER, 1);
     bool fine = true;
     while (fine && bytes > 0) {
-        ssize_t got = pread(file->old_fd, buffer, bytes < BUFFER ? (size_t)bytes : BUFFER, offset);
+        ssize_t got = pread(from, buffer, bytes < BUFFER ? (size_t)bytes : BUFFER, offset);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -237,15 +237,15 @@ static bool copy_by_hand(const TensorFile *file, off_t offset, int64_t bytes, Er
     return fine;
 }
 
-/* Old and new file have one layout. */
-static bool copy_old(const TensorFile *file, int64_t bytes, Error *error) {
-    off_t from = 0, to = 0;
-    while (from < bytes) {
-        ssize_t copied = copy_file_range(file->old_fd, &from, file->staging_fd, &to, (size_t)(bytes - from), 0);
+/* From a file of the same layout. */
+static bool copy_from(const TensorFile *file, int from, int64_t bytes, Error *error) {
+    off_t there = 0, here = 0;
+    while (there < bytes) {
+        ssize_t copied = copy_file_range(from, &there, file->staging_fd, &here, (size_t)(bytes - there), 0);
         if (copied < 0 && errno == EINTR)
             continue;
         if (copied <= 0)
-            return copy_by_hand(file, from, bytes - from, error);
+            return copy_by_hand(file, from, there, bytes - there, error);
     }
     return true;
 }
@@ -256,7 +256,7 @@ static bool fill_staging(TensorFile *file, bool keep_old, Error *error) {
         return false;
     file->passing |= pages_pass(file->staging_fd);
     if (file->old_fd >= 0)
-        return copy_old(file, keep_old ? bytes : file->data_offset, error);
+        return copy_from(file, file->old_fd, keep_old ? bytes : file->data_offset, error);
     if (!file->is_npy)
         return true;
     char header[256];
@@ -281,6 +281,29 @@ bool tensor_file_sync(TensorFile *file, Error *error) {
         return error_errno(error, "cannot set the permissions of \"%s\"", file->staging_path);
     file->synced = true;
     return true;
+}
+
+bool tensor_file_copy(const TensorFile *file, TensorFile *copy, Error *error) {
+    int64_t bytes = file->data_offset + tensor_file_bytes(file);
+    *copy = *file;
+    copy->staging_path = NULL;
+    copy->staging_fd = -1;
+    copy->synced = false;
+    if (create_staging(copy, error) && space_take(copy, bytes, error) && copy_from(copy, file->staging_fd, bytes, error) &&
+        tensor_file_sync(copy, error))
+        return true;
+    tensor_file_drop(copy);
+    return false;
+}
+
+void tensor_file_drop(TensorFile *file) {
+    if (file->staging_path != NULL)
+        unlink(file->staging_path);
+    if (file->staging_fd >= 0)
+        close(file->staging_fd);
+    free(file->staging_path);
+    file->staging_path = NULL;
+    file->staging_fd = -1;
 }
 
 bool folder_sync(const char *path) {

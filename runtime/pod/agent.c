@@ -156,10 +156,26 @@ uint64_t agent_lease_end(const Agent *agent) {
     return agent->leased && agent->phase != AGENT_OVER ? agent->lease_start_ms + agent->lease_ms : 0;
 }
 
+static bool is_of_job(const Agent *agent, const WireHeader *header) {
+    return memcmp(header->job_id, agent->job_id, sizeof header->job_id) == 0 && header->sched_epoch == agent->sched_epoch;
+}
+
+/* A scheduler that does not know this pod: where it is another one than ours, that has ended, and this one is joined as a pod that has done nothing.
+ */
+static void on_who(Agent *agent, const WireHeader *header, uint64_t now_ms, AgentActions *actions) {
+    if (agent->phase == AGENT_HELLO || is_of_job(agent, header)) {
+        send(agent, WIRE_HELLO, now_ms, actions);
+        return;
+    }
+    agent->token = 0; /* no goodbye */
+    agent->next = agent->phase != AGENT_FAILED && !agent->leaving;
+    leave(agent, agent->phase == AGENT_FAILED ? 1 : agent->leaving ? 0 : 75, now_ms, actions, "another scheduler has taken the place of this pod's");
+}
+
 static void on_message(Agent *agent, const WireMessage *message, uint64_t now_ms, AgentActions *actions) {
     const WireHeader *header = &message->header;
     if (header->type == WIRE_WHO) {
-        send(agent, WIRE_HELLO, now_ms, actions);
+        on_who(agent, header, now_ms, actions);
         return;
     }
     if (header->type == WIRE_REJECT) {
@@ -171,8 +187,7 @@ static void on_message(Agent *agent, const WireMessage *message, uint64_t now_ms
         return;
     }
     uint64_t token = header->type == WIRE_SCHED_STATE ? message->sched_state.token : header->type == WIRE_PEERS ? message->peers.token : 0;
-    if (agent->phase == AGENT_HELLO || memcmp(header->job_id, agent->job_id, sizeof header->job_id) != 0 ||
-        header->sched_epoch != agent->sched_epoch || token == 0 || token != agent->token)
+    if (agent->phase == AGENT_HELLO || !is_of_job(agent, header) || token == 0 || token != agent->token)
         return;
     take_ack(agent, header->ack);
     if (header->type == WIRE_PEERS) {

@@ -148,6 +148,15 @@ void sched_act_log(SchedActions *actions, const char *format, ...) {
     va_end(args);
 }
 
+void sched_act_warn(SchedActions *actions, const char *format, ...) {
+    SchedAction *action = sched_act(actions, SCHED_ACTION_LOG);
+    action->warning = true;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(action->text, sizeof action->text, format, args);
+    va_end(args);
+}
+
 /* ---- pods ---- */
 
 uint64_t sched_random(SchedCore *core) {
@@ -277,7 +286,7 @@ static void advance(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
 /* ---- messages ---- */
 
 /* Drops the batches at the window's front that are done. */
-static void retire_batches(Pod *pod) {
+static void retire_batches(Pod *pod, uint64_t now_ms) {
     uint32_t retired = 0;
     while (retired < pod->batch_count && (pod->done >> retired & 1))
         retired++;
@@ -285,6 +294,8 @@ static void retire_batches(Pod *pod) {
     pod->batch_base += retired;
     pod->batch_count -= retired;
     pod->done >>= retired;
+    if (retired > 0 && pod->batch_count == 0)
+        pod->worked_ms += now_ms - pod->busy_ms;
 }
 
 static void take_audit(SchedCore *core, Pod *pod, uint32_t place, uint64_t count, uint64_t checksum, uint64_t now_ms) {
@@ -302,15 +313,24 @@ static void take_audit(SchedCore *core, Pod *pod, uint32_t place, uint64_t count
 static void take_done(SchedCore *core, Pod *pod, uint32_t place, uint64_t count, uint64_t checksum, SchedActions *actions) {
     WireBatch batch = pod->batches[place];
     UnitState mine = (UnitState)(pod - core->pods + 1);
-    for (uint64_t i = 0, unit = batch.first; i < batch.count; i++, unit += batch.step)
-        core->units[unit] = i < count ? UNIT_STORED | mine : UNIT_FREE;
+    uint64_t fresh = 0;
+    for (uint64_t i = 0, unit = batch.first; i < batch.count; i++, unit += batch.step) {
+        UnitState state = core->units[unit];
+        if (state & UNIT_STORED)
+            continue; /* another pod was first */
+        if (i < count)
+            core->units[unit] = UNIT_STORED | mine;
+        else if ((state & UNIT_POD) == mine)
+            core->units[unit] = sched_holder(core, pod, unit);
+        fresh += i < count;
+    }
     pod->done |= 1u << place;
-    pod->units += count;
-    pod->fresh += count;
+    pod->units += fresh;
+    pod->fresh += fresh;
     pod->counted += count;
-    core->units_done += count;
+    core->units_done += fresh;
     pod->changed = true;
-    if (count == 0 || core->config.course)
+    if (fresh == 0 || core->config.course)
         return;
     sched_audit_stored(core, pod, batch.first, checksum);
     SchedAction *action = sched_act(actions, SCHED_ACTION_STORED);
@@ -337,7 +357,7 @@ static void take_all_done(SchedCore *core, Pod *pod, const PodState *state, uint
         handed_back |= count < pod->batches[i].count;
         take_done(core, pod, i, count, state->checksums[known + i], actions);
     }
-    retire_batches(pod);
+    retire_batches(pod, now_ms);
     if (handed_back)
         sched_deal_anew(core);
 }
@@ -372,6 +392,8 @@ static void on_pod_state(SchedCore *core, Pod *pod, const WireMessage *message, 
         return;
     pod->plan_epoch = message->header.plan_epoch;
     pod->moved = (PodMoved){state->loads, state->loaded, state->fetches, state->fetched, state->stores, state->stored};
+    if (state->units != pod->computed)
+        pod->pace_ms = now_ms;
     pod->computed = state->units;
     take_all_done(core, pod, state, now_ms, actions);
     sched_on_flushed(core, pod, state->flushed);
@@ -430,6 +452,7 @@ static void on_tick(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
     }
     sched_find_lost(core, now_ms, actions);
     sched_find_alone(core, now_ms, actions);
+    sched_find_slow(core, now_ms, actions);
     for (uint32_t i = 0; i < core->pod_count; i++)
         if (sched_pod_live(&core->pods[i]) && now_ms - core->pods[i].sent_ms >= config->heartbeat_ms)
             core->pods[i].changed = true;

@@ -42,6 +42,7 @@ typedef struct SchedConfig {
     const Welcome *job;       /* kernel, dims, scalars, tensors; the rest is filled in a pod; borrowed */
     int32_t variants[CLASS_COUNT]; /* by DeviceClass: the leaf variant of its pods; -1: the job does not run there, */
     const char *refusals[CLASS_COUNT]; /* and why; borrowed */
+    bool speculate;                    /* what a slow pod holds others compute as well */
     bool mixed;               /* pods of several classes may work on the job */
     const WireSeen *expected; /* of each tensor of the job, as the scheduler sees it; borrowed */
     /* Which tensors' tiles the pods of the placement fetch from one another, a bit each, where each has so many bytes for tiles; NULL: none. Pure. */
@@ -71,7 +72,7 @@ typedef enum SchedActionKind {
     SCHED_ACTION_FORGET,  /* nothing more will be sent over `connection` */
     SCHED_ACTION_STORED,  /* `batch` is stored, with `checksum`, the sum over its tiles; not on the disk for sure */
     SCHED_ACTION_PUBLISH, /* every unit is stored and flushed: put the outputs in place, then SCHED_EVENT_PUBLISHED */
-    SCHED_ACTION_LOG,     /* `text` for the user */
+    SCHED_ACTION_LOG,     /* `text` for the user, a warning or not */
     SCHED_ACTION_FINISH,  /* the process ends with `exit_code`; `text` says why where it is not 0 */
 } SchedActionKind;
 
@@ -81,6 +82,7 @@ typedef struct SchedAction {
     uint16_t type;        /* SEND: WireType */
     uint16_t reject_code; /* SEND of REJECT */
     int exit_code;
+    bool warning;    /* LOG */
     bool spoilt;     /* FINISH: what is stored may be wrong, and is not to be kept */
     WireBatch batch; /* STORED */
     uint32_t pod;    /* STORED: whose */
@@ -117,7 +119,9 @@ typedef struct Recovery {
 
 const Recovery *sched_recovery(const SchedCore *core);
 uint64_t sched_audited(const SchedCore *core); /* units on which two pods agree */
-uint32_t sched_fenced(const SchedCore *core); /* pods that were given up: they may still write */
+uint32_t sched_fenced(const SchedCore *core);  /* pods that were given up with work: they may still write */
+
+bool sched_someone_writes(const SchedCore *core); /* or may: all is stored, and copies of it are to be published */
 
 /* For progress and the summary. */
 bool sched_has_begun(const SchedCore *core); /* units have been dealt */

@@ -1,4 +1,4 @@
-/* What the files of the scheduler's core share: core.c (phases, messages, time), join.c, deal.c, audit.c, loss.c, disk.c, peers.c,
+/* What the files of the scheduler's core share: core.c (phases, messages, time), join.c, deal.c, audit.c, slow.c, loss.c, disk.c, peers.c,
  * rounds.c. */
 #ifndef PHOBOS_CORE_STATE_H
 #define PHOBOS_CORE_STATE_H
@@ -30,6 +30,9 @@ typedef struct Pod {
     uint64_t seq_in, seq_out;
     uint64_t progress, progress_ms; /* the pod's own counter, and when it last grew or work was given */
     uint64_t begun_ms;              /* when it was first given work */
+    uint64_t busy_ms, worked_ms;    /* since when it has some, and how long it had some before */
+    uint64_t pace_ms;               /* when it had computed something last, or was given work */
+    bool slow;                      /* and said to be */
     uint64_t batch_base;
     uint32_t batch_count;
     WireBatch batches[WIRE_BATCH_WINDOW];
@@ -59,7 +62,8 @@ typedef struct Lane {
 typedef uint16_t UnitState;
 #define UNIT_FREE 0
 #define UNIT_POD 0x3fff
-#define UNIT_ASKED 0x4000 /* its pod was asked to flush since it was stored */
+#define UNIT_ASKED 0x4000  /* stored: its pod was asked to flush since then */
+#define UNIT_COPIED 0x4000 /* not stored: another pod computes it, too */
 #define UNIT_STORED 0x8000
 #define UNIT_ON_DISK 0xffff
 
@@ -118,6 +122,7 @@ SchedAction *sched_act(SchedActions *actions, SchedActionKind kind);
 void sched_act_send(SchedActions *actions, uint64_t connection, WireType type);
 __attribute__((format(printf, 4, 5))) void sched_act_reject(SchedActions *actions, uint64_t connection, RejectCode code, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void sched_act_log(SchedActions *actions, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void sched_act_warn(SchedActions *actions, const char *format, ...);
 bool sched_pod_live(const Pod *pod);
 bool sched_pod_has_left(const Pod *pod); /* it wants to, and nothing keeps it */
 uint64_t sched_random(SchedCore *core);
@@ -153,6 +158,15 @@ void sched_audit_done(SchedCore *core, const Pod *pod, const WireBatch *batch, u
 void sched_audit_freed(SchedCore *core, uint64_t unit); /* it is not stored any more */
 void sched_audit_lose(SchedCore *core, Pod *pod);       /* after its units were freed: what it was given goes to others */
 void sched_find_alone(SchedCore *core, uint64_t now_ms, SchedActions *actions);
+
+/* ---- slow.c ---- */
+
+void sched_find_slow(SchedCore *core, uint64_t now_ms, SchedActions *actions);
+/* For a pod that has nothing to do, units that a slow one holds. */
+bool sched_take_copy(SchedCore *core, const Pod *pod, WireBatch *batch);
+bool sched_pod_holds(const Pod *pod, uint64_t unit); /* to be stored, and has not said that it is */
+/* Whose a unit is that `but` does not store: who computes it, too, or nobody's. */
+UnitState sched_holder(const SchedCore *core, const Pod *but, uint64_t unit);
 
 /* ---- rounds.c: jobs of several steps ---- */
 

@@ -116,15 +116,16 @@ static bool has_room(const SchedCore *core, const Pod *pod) {
 
 void sched_deal(SchedCore *core, uint64_t now_ms) {
     bool given = true;
-    while (given && core->left + core->audits_listed > 0) { /* a batch a pod and round, so that the last ones are shared out evenly */
+    while (given && (core->left + core->audits_listed > 0 ||
+                        core->config.speculate)) { /* a batch a pod and round, so that the last ones are shared out evenly */
         given = false;
         for (uint32_t i = 0; i < core->pod_count; i++) {
             Pod *pod = &core->pods[i];
             WireBatch *batch = &pod->batches[pod->batch_count];
-            if (!has_room(core, pod) || (!sched_take_audit(core, pod, batch) && !take_batch(core, pod, batch)))
+            if (!has_room(core, pod) || (!sched_take_audit(core, pod, batch) && !take_batch(core, pod, batch) && !sched_take_copy(core, pod, batch)))
                 continue;
             if (pod->batch_count++ == 0)
-                pod->progress_ms = now_ms;
+                pod->progress_ms = pod->busy_ms = pod->pace_ms = now_ms;
             if (pod->begun_ms == 0)
                 pod->begun_ms = now_ms;
             pod->changed = true;

@@ -37,6 +37,8 @@ static bool suspect(SchedCore *core, const Pod *pod, uint64_t *culprit) {
             continue;
         for (uint64_t i = ended < batch->count ? ended : batch->count; i < batch->count; i++) {
             uint64_t unit = batch->first + i * batch->step;
+            if (batch->audit && sched_pod_holds(pod, unit))
+                continue; /* another pod was faster, and this one had both */
             if (core->suspicion[unit] < POISON)
                 core->suspicion[unit]++;
             if (held == 1 && core->suspicion[unit] == POISON) {
@@ -58,7 +60,7 @@ static uint64_t free_units(SchedCore *core, Pod *pod) {
         if (state == UNIT_ON_DISK || (state & UNIT_POD) != mine)
             continue;
         again += (state & UNIT_STORED) != 0;
-        core->units[unit] = UNIT_FREE;
+        core->units[unit] = sched_holder(core, pod, unit);
         sched_audit_freed(core, unit);
     }
     sched_audit_lose(core, pod);
@@ -88,7 +90,7 @@ void sched_lose(SchedCore *core, Pod *pod, uint64_t now_ms, SchedActions *action
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
     bool held = pod->batch_count > 0 || pod->fresh + pod->asked > 0;
-    core->fenced++;
+    core->fenced += pod->begun_ms > 0;
     bool at_work = pod->lane != NO_LANE;
     drop(core, pod, actions);
     if (core->phase >= PHASE_PUBLISHING)

@@ -48,6 +48,7 @@ typedef struct Server {
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
     Task *reserve, *publish; /* NULL while they do not run */
+    bool renew;              /* pods that were given up, or are slow, may still write to the staging files */
     uint64_t junk;           /* frames dropped */
     Progress progress;
     uint64_t replanned_ns; /* the longest that it took to deal anew after a loss */
@@ -74,11 +75,12 @@ __attribute__((format(printf, 3, 4))) static void say(const Server *server, LogL
 /* ---- what the core asks for ---- */
 
 static bool run_publish(void *context, Error *error) {
-    Job *job = context;
+    const Server *server = context;
+    Job *job = server->job;
     for (int t = 0; t < job->kernel->tensor_count; t++)
         if (job->tensors[t].staging_fd >= 0 && !proof_unmark(&job->tensors[t], error))
             return false;
-    return outputs_publish(job, error);
+    return outputs_publish(job, server->renew, error);
 }
 
 static bool run_reserve(void *context, Error *error) {
@@ -148,10 +150,11 @@ static bool perform(Server *server, const SchedAction *action, Error *error) {
         break;
     case SCHED_ACTION_PUBLISH:
         stop_reserve(server);
-        server->publish = task_start(run_publish, server->job, error);
+        server->renew = sched_someone_writes(server->core);
+        server->publish = task_start(run_publish, server, error);
         return server->publish == NULL;
     case SCHED_ACTION_LOG:
-        say(server, LOG_INFO, "%s", action->text);
+        say(server, action->warning ? LOG_WARNING : LOG_INFO, "%s", action->text);
         break;
     case SCHED_ACTION_FINISH:
         server->over = true;
@@ -511,6 +514,7 @@ static bool open_core(Server *server, Error *error) {
         .flush_ms = FLUSH_MS,
         .drain_ms = DRAIN_MS,
         .job = server->welcome,
+        .speculate = options->speculate,
         .mixed = options->mixed,
         .expected = server->expected,
         .fetched = choose_fetched,

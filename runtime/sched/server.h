@@ -14,6 +14,7 @@ typedef struct ServeOptions {
     PlanOptions plan; /* memory: of each pod, 0 as much as it has */
     bool mixed; /* pods of several device classes may work on the job */
     AuditOptions audit;
+    bool speculate; /* what a slow pod holds others compute as well */
     ProgressMode progress;
     LogLevel log;
     bool keep_staging;

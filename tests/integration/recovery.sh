@@ -62,6 +62,7 @@ case_all_killed() {
 case_stopped() {
     in_mid_job
     zombie=$(child "$p2")
+    staged=$(stat -c %i .c.npy.*.part)
     kill -STOP "$zombie"
     finished
     says sched.log "pod p2 has not been heard for 2 s"
@@ -70,6 +71,7 @@ case_stopped() {
     kill -CONT "$zombie"
     ends 75 "$p2" p2
     [ "$(stat -c '%i %Y %s' c.npy)" = "$before" ] || fail "somebody wrote"
+    [ "${before%% *}" != "$staged" ] || fail "what the zombie may write to was published"
     "$oracle" check job.json || fail "wrong bytes after all"
 }
 
@@ -111,6 +113,19 @@ case_drained() {
     grep -q "^recovered" sched.log && fail "something was lost"
     [ "$(tiles_of p2)" -gt 0 ] || fail "p2 computed nothing"
     [ $(($(tiles_of p1) + $(tiles_of p2) + $(tiles_of p3))) = 300 ] || fail "the summary does not add up"
+}
+
+# What a pod that stands still and is not given up holds others compute as well, and the job ends without it.
+case_slow() {
+    make_job 60
+    sched --nodes=3 --speculate --deadline=30
+    slow_pod 10 p1
+    slow_pod 10 p2
+    PHOBOS_CRASH_AT=load:1:begin:stop pod p3
+    finished
+    says sched.log "^warning: pod p3 is slow: [0-9.]* s for a tile, where others take [0-9.]* s"
+    grep -q "given up" sched.log && fail "it was waited for"
+    [ $(($(tiles_of p1) + $(tiles_of p2) + $(tiles_of p3))) = 60 ] || fail "the summary does not add up"
 }
 
 # C = alpha A B + beta C, which reads what it writes.

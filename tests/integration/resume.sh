@@ -120,6 +120,23 @@ case_other_pods() {
     whole "other pods"
 }
 
+# Pods that are still there join the next scheduler.
+case_same_pods() {
+    make_product run
+    sched batch:3:end --nodes=2
+    pod p1
+    pod p2
+    ends 137 "$sched" "the scheduler to be killed"
+    sched "" --nodes=2 --resume
+    ends 0 "$sched" "the scheduler that resumes"
+    for p in $p1 $p2; do
+        ends 0 "$p" "a pod that has gone over"
+    done
+    says p1.log "another scheduler has taken the place of this pod's"
+    [ "$(kept sched.log)" -gt 0 ] || fail "nothing is kept"
+    whole "the same pods"
+}
+
 # A tile that is not what its checksum says, a staging file that is cut off or gone, a journal whose end is torn: done again.
 case_spoilt() {
     make_product run

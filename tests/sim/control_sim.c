@@ -45,6 +45,7 @@ static void draw_job(Sim *sim) {
         .drain_ms = 1000,
         .job = &sim_job,
         .expected = sim_expected,
+        .speculate = draw_chance(random, 30),
     };
     uint64_t columns = 1 + draw_below(random, sim->config.units);
     sim->problem.kernel = &kernel;
@@ -114,7 +115,7 @@ static void draw_faults(Sim *sim) {
     for (int i = 0; i < sim->pod_count; i++) {
         SimPod *pod = &sim->pods[i];
         pod->is_restarted = draw_chance(random, 60);
-        pod->unit_ms = draw_chance(random, 10) ? 200 : 1 + draw_below(random, 60);
+        pod->unit_ms = draw_chance(random, 10) ? draw_chance(random, 30) ? 800 : 200 : 1 + draw_below(random, 60);
         push(sim, (Happening){.at_ms = sim->now_ms + draw_below(random, draw_chance(random, 30) ? 4000 : 800), .kind = POD_STARTS, .to = i});
         for (int again = 0; again < 2; again++) {
             draw_fault(sim, i, POD_DIES, deaths);

@@ -176,7 +176,7 @@ static void publish(Sim *sim) {
     if (sim->published)
         violated(sim, "published twice");
     sim->published = true;
-    sim->in_place = !sim->resumed; /* else what is published is a copy */
+    sim->in_place = !sim->resumed && !sched_someone_writes(sim->core); /* else what is published is a copy */
     for (uint64_t unit = 0; unit < sim->config.units; unit++)
         if (!sim->units[unit].on_disk) {
             say(sim, "unit %llu is not", (unsigned long long)unit);
@@ -353,7 +353,7 @@ static void pod_stored(Sim *sim, int index) {
     tiles->computed |= 1u << index;
     sim->some_wrong |= is_wrong(sim, index, unit);
     if (!work->batch.audit) {
-        if (tiles->runs++ > 0 && !sim->harmed && !sim->resumed)
+        if (tiles->runs++ > 0 && !sim->harmed && !sim->resumed && !sim->config.speculate)
             violated(sim, "a unit ran twice");
         tiles->cached[index] = ++sim->order;
         tiles->wrong = is_wrong(sim, index, unit);
@@ -395,7 +395,9 @@ static void pod_exit(Sim *sim, int index, const AgentAction *action) {
     SimPod *pod = &sim->pods[index];
     say(sim, "pod %d ends with %d: %s", index, action->exit_code, action->text);
     pod->alive = false;
-    if (action->exit_code != 0 && pod->is_restarted && !sim->finished)
+    if (action->next)
+        push(sim, (Happening){.at_ms = sim->now_ms + 1, .kind = POD_STARTS, .to = index});
+    else if (action->exit_code != 0 && pod->is_restarted && !sim->finished)
         push(sim, (Happening){.at_ms = sim->now_ms + 10 + draw_below(&sim->random, 2000), .kind = POD_STARTS, .to = index});
 }
 

@@ -383,6 +383,21 @@ START_TEST(introduces_itself_when_asked) {
 }
 END_TEST
 
+/* What it has of the job is worth nothing there: it comes as another pod. */
+START_TEST(joins_the_scheduler_that_comes_after_its_own) {
+    welcome();
+    prove();
+    from_scheduler(WIRE_WHO);
+    message.header.sched_epoch = 2;
+    deliver();
+    ck_assert_ptr_null(action_of(AGENT_ACTION_SEND, 0));
+    const AgentAction *end = action_of(AGENT_ACTION_EXIT, 0);
+    ck_assert_ptr_nonnull(end);
+    ck_assert(end->next);
+    ck_assert_int_eq(end->exit_code, 75);
+}
+END_TEST
+
 START_TEST(progress_grows_with_the_work) {
     welcome();
     prove();
@@ -411,6 +426,7 @@ int main(void) {
     tcase_add_loop_test(cases, ends_with_the_right_code, 0, sizeof endings / sizeof endings[0]);
     tcase_add_test(cases, a_failure_is_told_and_waits_for_the_end);
     tcase_add_test(cases, introduces_itself_when_asked);
+    tcase_add_test(cases, joins_the_scheduler_that_comes_after_its_own);
     tcase_add_test(cases, progress_grows_with_the_work);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
