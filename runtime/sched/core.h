@@ -119,7 +119,7 @@ typedef struct Recovery {
 
 const Recovery *sched_recovery(const SchedCore *core);
 uint64_t sched_audited(const SchedCore *core); /* units on which two pods agree */
-uint32_t sched_fenced(const SchedCore *core);  /* pods that were given up with work: they may still write */
+uint32_t sched_fenced(const SchedCore *core);  /* pods that were given up */
 
 bool sched_someone_writes(const SchedCore *core); /* or may: all is stored, and copies of it are to be published */
 

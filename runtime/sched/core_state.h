@@ -113,6 +113,7 @@ struct SchedCore {
     uint64_t units_done, on_disk; /* stored; for sure */
     uint32_t plan_epoch;          /* 1, and one more at each loss */
     uint32_t fenced;
+    bool lost_at_work; /* some of these had been given work */
     Recovery recovery;
     int exit_code;
     char text[512]; /* why it ended */

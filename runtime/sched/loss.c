@@ -90,7 +90,8 @@ void sched_lose(SchedCore *core, Pod *pod, uint64_t now_ms, SchedActions *action
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
     bool held = pod->batch_count > 0 || pod->fresh + pod->asked > 0;
-    core->fenced += pod->begun_ms > 0;
+    core->fenced++;
+    core->lost_at_work |= pod->begun_ms > 0;
     bool at_work = pod->lane != NO_LANE;
     drop(core, pod, actions);
     if (core->phase >= PHASE_PUBLISHING)

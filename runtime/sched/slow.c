@@ -100,5 +100,5 @@ bool sched_someone_writes(const SchedCore *core) {
     for (uint32_t i = 0; i < core->pod_count; i++)
         if (core->pods[i].batch_count > 0)
             return true;
-    return core->fenced > 0;
+    return core->lost_at_work;
 }

@@ -142,7 +142,7 @@ static uint64_t life_of(uint64_t connection) {
 }
 
 static void note_given(Sim *sim, uint64_t connection, const SchedState *state) {
-    bool *given = sim->pods[pod_of(connection)].given[life_of(connection) % 2];
+    bool *given = sim->pods[pod_of(connection)].given[life_of(connection) % LIVES];
     for (uint32_t b = 0; b < state->batches_count; b++)
         for (uint64_t i = 0; i < state->batches[b].count; i++)
             given[state->batches[b].first + i * state->batches[b].step] = true;
@@ -167,7 +167,7 @@ static void forget(Sim *sim, const SchedAction *action) {
     sim->fenced += fenced;
     uint64_t life = life_of(action->connection);
     for (uint64_t unit = 0; fenced && unit < sim->config.units; unit++)
-        sim->units[unit].lost_with += pod->given[life % 2][unit];
+        sim->units[unit].lost_with += pod->given[life % LIVES][unit];
     if (life == pod->life)
         pod->known = false;
 }
@@ -445,7 +445,8 @@ static void pod_start(Sim *sim, int index) {
         return;
     SimPod before = *pod;
     *pod = (SimPod){.alive = true, .life = before.life + 1, .unit_ms = before.unit_ms, .is_restarted = before.is_restarted};
-    memcpy(pod->given[before.life % 2], before.given[before.life % 2], sizeof pod->given[0]);
+    memcpy(pod->given, before.given, sizeof pod->given);
+    memset(pod->given[pod->life % LIVES], 0, sizeof pod->given[0]);
     AgentConfig config = {.hello_ms = 500, .hello = {.protocol_min = 1, .protocol_max = 1, .memory = 1 << 20, .threads = 1}};
     memcpy(config.hello.build_id, sim->config.build_id, 16);
     config.hello.incarnation[0] = (uint8_t)(index + 1);

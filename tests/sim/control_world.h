@@ -6,7 +6,7 @@
 #include "runtime/pod/agent.h"
 #include "runtime/sched/core.h"
 
-enum { MAX_PODS = 6, MAX_UNITS = 160, MAX_BATCHES = 4096, TICK_MS = 100, SCHEDULER = -1, FETCHED = 5 };
+enum { MAX_PODS = 6, LIVES = 8, MAX_UNITS = 160, MAX_BATCHES = 4096, TICK_MS = 100, SCHEDULER = -1, FETCHED = 5 };
 
 /* ---- chance ---- */
 
@@ -73,7 +73,7 @@ typedef struct SimPod {
     uint64_t units, unit_ms;
     bool is_restarted;        /* somebody starts it again when it ends */
     bool known;               /* this process was welcomed, and not forgotten since */
-    bool given[2][MAX_UNITS]; /* to this process and the one before it, by the last bit of `life` */
+    bool given[LIVES][MAX_UNITS]; /* to this process and those before it, by `life` */
     uint64_t broken_until_ms[2];
     int dropped[2]; /* frames lost in a row, to the pod and from it */
 } SimPod;
