@@ -127,6 +127,10 @@ static const Case bodies[] = {
     {BULK "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %2\nreturn\n", "a condition is of type 'bool', found 'i64'"},
     {BULK "mbarrier_expect %1, %2, %3, 0\nreturn\n", "the number of bytes is missing"},
     {BULK "mbarrier_wait %0, %2, %2\nreturn\n", "operand 1 is no 'mbarriers'"},
+    {BULK "%5 = mbarriers_of_all at 1040+16 : shared<i64>[2]\n%6 = copier : bool\nmbarrier_arrive %5, %2\nmbarrier_wait %5, %2, %2\nreturn\n", NULL},
+    {BULK "mbarrier_arrive %1, %2\nreturn\n", "operand 1 is no 'mbarriers_of_all'"},
+    {BULK "%5 = mbarriers_of_all at 1040+16 : shared<i64>[2]\nmbarrier_expect %5, %2, %3, 256\nreturn\n", "operand 1 is no 'mbarriers'"},
+    {BULK "%5 = mbarriers_of_all at 1040+16 : shared<i64>[2]\nmbarrier_arrive %5, %3\nreturn\n", "an mbarrier's number is of type 'i64', found 'bool'"},
     {BULK "mbarrier_wait %1, %2, %3\nreturn\n", "a parity is of type 'i64', found 'bool'"},
     {"%0 = bulk_ring at 0+1024 : shared<f32>[2, 8, 12]\nreturn\n", "can be swizzled"},
     {"%0 = bulk_ring at 0+1024 : shared<f32>[2, 4, 8]\nreturn\n", "can be swizzled"},
@@ -323,6 +327,12 @@ START_TEST(products_are_waited_for) {
         {"%8 = const 0.0 : f16\n%9 = broadcast %8 : tile<f16>[8, 16]<, c1 c2 c4 c8 r1, r2 r4>\n%10 = stage %9 at 4096+256 : shared<f16>[8, 16]\n"
          "%11 = wgmma_t %5, %10, %1 : " TILE "\nreturn\n",
             "factor 2 lies in no slot of a bulk ring"},
+        {"%8 = wgmma_t %5, %6, %1 : " TILE "\n%9 = wgmma_wait %7, 1 : " TILE "\n%10 = neg %9 : " TILE "\nreturn\n", NULL},
+        {"%8 = wgmma_t %5, %6, %1 : " TILE "\n%9 = wgmma_wait %8, 1 : " TILE "\n%10 = neg %9 : " TILE "\nreturn\n",
+            "operand 1 is read before its 'wgmma' is waited for"},
+#define FACTOR(layout) "%8 = const 0.0 : f16\n%9 = broadcast %8 : tile<f16>[64, 16]" layout "\n%10 = wgmma_t %9, %6, %1 : " TILE "\nreturn\n"
+        {FACTOR("<c1 r8 c8, c2 c4 r1 r2 r4, r16 r32>"), NULL}, /* from registers */
+        {FACTOR("<c1 r8 c8, c2 c4 r1 r2 r4, r32 r16>"), "is not laid out like an accumulator"},
     };
     char body[1 << 12];
     snprintf(body, sizeof body,
@@ -439,7 +449,7 @@ int main(void) {
     tcase_add_loop_test(tests, barriers_where_needed, 0, COUNT(kernels));
     tcase_add_loop_test(tests, masks_of_whole_tiles, 0, COUNT(masks));
     tcase_add_test(tests, what_does_not_fit);
-    tcase_add_loop_test(tests, products_are_waited_for, 0, 8);
+    tcase_add_loop_test(tests, products_are_waited_for, 0, 12);
     tcase_add_loop_test(tests, contractions_by_bulk_copies, 0, COUNT(contractions));
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
