@@ -395,8 +395,12 @@ static int64_t pod_memory(const Local *local, Error *error) {
 
 /* Each step by itself. */
 static bool tune(Local *local, const PlanOptions *plan, Error *error) {
-    TuneMachine machine = {
-        .device = &local->devices.items[0], .class = local->devices.class, .pods = local->pod_count, .threads = local->threads, .one_host = true};
+    TuneMachine machine = {.files = local->job,
+        .device = &local->devices.items[0],
+        .class = local->devices.class,
+        .pods = local->pod_count,
+        .threads = local->threads,
+        .one_host = true};
     for (int s = 0; s < job_step_count(local->job); s++) {
         Tuned tuned;
         Model model;

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define PROBE_SECONDS 0.2     /* how long the leaves of a kernel run at least, one stage after another, to see how fast they are */
-#define LAUNCH_SECONDS 0.01   /* how long launches without work are made */
+#define LAUNCH_SECONDS 0.01   /* how long launches without work are made, and */
+#define LAUNCHES 20           /* how many at least */
 #define LEAST_WORK 0.1        /* of what a leaf takes with its launch, whose time varies */
 #define MEASURED_CANDIDATES 4 /* the model's best, of which --autotune=measure takes the fastest */
 
@@ -54,11 +55,11 @@ static int compare_seconds(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-/* The median of runs; the first one warms up. */
-static double time_launches(Device *device, const Step *step, const PhbLaunch *launch, double least, Probe *probe) {
+/* The median of runs, the first of which warms up; of launches without work the quickest, for what comes on top is other processes'. */
+static double time_launches(Device *device, const Step *step, const PhbLaunch *launch, bool works, double least, Probe *probe) {
     double seconds[MAX_RUNS], first = clock_seconds();
     int runs = 0;
-    while (runs < 3 || (clock_seconds() - first < least && runs < MAX_RUNS)) {
+    while (runs < (works ? 3 : LAUNCHES) || (clock_seconds() - first < least && runs < MAX_RUNS)) {
         double begun = clock_seconds();
         device->type->launch(device, 0, step->stage, launch);
         while (sem_wait(&probe->ended) != 0)
@@ -66,7 +67,7 @@ static double time_launches(Device *device, const Step *step, const PhbLaunch *l
         seconds[runs++] = clock_seconds() - begun;
     }
     qsort(seconds + 1, (size_t)runs - 1, sizeof *seconds, compare_seconds);
-    return seconds[runs / 2];
+    return seconds[works ? runs / 2 : 1];
 }
 
 /* Seconds that a step takes where `threads` threads run it, or, without its work, that launching it does; 0 where it cannot be run. */
@@ -91,7 +92,7 @@ static double measure_step(const Problem *problem, const Step *step, const TuneM
         sem_init(&probe.ended, 0, 0);
         if (!works)
             type->cancel(device);
-        seconds = time_launches(device, step, &launch, works ? PROBE_SECONDS / problem->kernel->stage_count : LAUNCH_SECONDS, &probe);
+        seconds = time_launches(device, step, &launch, works, works ? PROBE_SECONDS / problem->kernel->stage_count : LAUNCH_SECONDS, &probe);
         sem_destroy(&probe.ended);
         free(args);
     }
@@ -224,7 +225,7 @@ static bool look_at_pods(Job *job, TuneMachine *machine, const PlanOptions *opti
 
 /* Everything that can be measured, by what the job stands at. */
 static bool measure_all(Job *job, TuneMachine *machine, const PlanOptions *options, Model *model, Error *error) {
-    probe_files(job, sharing_pods(machine) * machine->threads, model);
+    probe_files(machine->files, sharing_pods(machine) * machine->threads, model);
     model->cached &= machine->class == CLASS_CPU;
     if (machine->device == NULL || options->leaf_flops > 0)
         return true;

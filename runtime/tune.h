@@ -6,6 +6,7 @@
 #include "runtime/sched/sched.h"
 
 typedef struct TuneMachine {
+    const Job *files;           /* whose files are read and written: the job whose steps are tuned */
     const DeviceChoice *device; /* that leaves are timed on; NULL: there is none like the pods' */
     int64_t pods;
     int threads;    /* of each pod */

@@ -389,7 +389,8 @@ static bool look(void *context, TuneMachine *machine, Error *error) {
 /* Processors and files are taken to be as this machine's. */
 static bool tune(Server *server, Error *error) {
     const PlanOptions *options = &server->options->plan;
-    TuneMachine machine = {.pods = server->options->nodes > 0 ? server->options->nodes : 1,
+    TuneMachine machine = {.files = server->job,
+        .pods = server->options->nodes > 0 ? server->options->nodes : 1,
         .threads = machine_processors(),
         .link_bw = options->link_bw,
         .look = look,
