@@ -3,8 +3,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-typedef enum CrashWhat { CRASH_KILL, CRASH_STOP, CRASH_FLIP } CrashWhat;
+typedef enum CrashWhat { CRASH_KILL, CRASH_STOP, CRASH_FLIP, CRASH_HANG } CrashWhat;
 
 /* Written by crash_init, counted down by any thread. */
 static struct {
@@ -32,7 +33,7 @@ bool crash_init(Error *error) {
 #include "runtime/crash.def"
 #undef CRASH_SITE
     };
-    static const char *const whens[] = {"begin", "half", "end"}, *const whats[] = {"kill", "stop", "flip"};
+    static const char *const whens[] = {"begin", "half", "end"}, *const whats[] = {"kill", "stop", "flip", "hang"};
     const char *value = getenv("PHOBOS_CRASH_AT"), *text = value;
     if (value == NULL || *value == '\0')
         return true;
@@ -46,9 +47,9 @@ bool crash_init(Error *error) {
     if (site >= 0 && *text != '\0')
         when = take_name(&text, whens, 3);
     if (site >= 0 && when >= 0 && *text != '\0')
-        what = take_name(&text, whats, 3);
+        what = take_name(&text, whats, 4);
     if (site < 0 || when < 0 || what < 0 || times < 1 || *text != '\0')
-        return error_set(error, "PHOBOS_CRASH_AT: expected SITE[:N[:begin|half|end[:kill|stop|flip]]], found \"%s\"", value);
+        return error_set(error, "PHOBOS_CRASH_AT: expected SITE[:N[:begin|half|end[:kill|stop|flip|hang]]], found \"%s\"", value);
     plan.site = (CrashSite)site;
     plan.when = (CrashWhen)when;
     plan.what = (CrashWhat)what;
@@ -64,6 +65,8 @@ bool crash_is_set(CrashSite site, CrashWhen when) {
 bool crash_point(CrashSite site, CrashWhen when) {
     if (!crash_is_set(site, when) || atomic_fetch_sub(&plan.left, 1) != 1)
         return false;
+    while (plan.what == CRASH_HANG)
+        pause();
     if (plan.what != CRASH_FLIP)
         raise(plan.what == CRASH_KILL ? SIGKILL : SIGSTOP);
     return plan.what == CRASH_FLIP;

@@ -16,7 +16,7 @@ JOB
 
 sched() {
     : >sched.log
-    timeout 60 ./add --role=sched job.json --listen=$listen --progress=none --log=info "$@" >sched.log 2>&1 &
+    timeout 110 ./add --role=sched job.json --listen=$listen --progress=none --log=info "$@" >sched.log 2>&1 &
     sched=$!
 }
 
@@ -24,7 +24,7 @@ pod() { # NAME ...
     name=$1
     shift
     : >"$name.log"
-    timeout 60 ./add --role=pod --sched=$listen --node-name="$name" --threads=1 --log=info "$@" >"$name.log" 2>&1 &
+    timeout 110 ./add --role=pod --sched=$listen --node-name="$name" --threads=1 --log=info "$@" >"$name.log" 2>&1 &
     eval "$name=\$!"
 }
 

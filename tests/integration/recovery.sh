@@ -143,6 +143,65 @@ case_product() {
     says sched.log "^recovered: 1 pod lost"
 }
 
+# A tile that every pod dies of: the third one says which.
+case_poison() {
+    make_job 1
+    sched --nodes=4 --deadline=1
+    for p in p1 p2 p3 p4; do
+        PHOBOS_CRASH_AT=compute:1:begin pod $p
+    done
+    ends 1 "$sched" scheduler
+    says sched.log "^error: super-tile 0 has brought down 3 pods; the last, pod p[1-4], has not been heard for 1 s"
+    [ ! -e c.npy ] || fail "an output was published"
+    nothing_left
+}
+
+# A pod that others fetch from dies: what is at home there comes from the files.
+case_lost_home() {
+    product_job
+    cp before.bin C.bin
+    sched --nodes=2 --link-bw=1e12 --deadline=1
+    PHOBOS_CRASH_AT=store:1:begin pod p1
+    wait_for sched.log "pod p1 joined"
+    pod p2 --listen=tcp://127.0.0.2:*
+    finished
+    says sched.log "pod p1 .*: it is given up"
+}
+
+# The wall clock goes a day back and two forward: nothing that is sent is a time of day.
+case_clock() {
+    clock=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null) || exit 77
+    in_mid_job() {
+        make_job 100
+        sched --nodes=2 --deadline=4
+        slow_pod 20 p1
+        echo +0 >now
+        export LD_PRELOAD="$clock $slow_io" SLOW_IO_MS=20 FAKETIME_TIMESTAMP_FILE="$work/now" FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1
+        pod p2
+        unset LD_PRELOAD SLOW_IO_MS FAKETIME_TIMESTAMP_FILE FAKETIME_NO_CACHE FAKETIME_DONT_FAKE_MONOTONIC NO_FAKE_STAT
+        wait_for sched.log "the job begins with 2 pods"
+    }
+    in_mid_job
+    for when in -1d +1d; do
+        echo $when >now
+        sleep 0.3
+    done
+    finished
+    grep -q "given up" sched.log && fail "a pod was lost by the clock"
+    [ "$(tiles_of p2)" -gt 0 ] || fail "p2 computed nothing"
+}
+
+# A store that never returns while the pod goes on talking: given up for want of progress.
+case_hung() {
+    make_job 300
+    sched --nodes=2 # whose patience is a minute
+    pod p1
+    PHOBOS_CRASH_AT=store:3:half:hang pod p2
+    finished
+    says sched.log "pod p2 has made no progress for 60 s: it is given up"
+    ends 75 "$p2" p2
+}
+
 for case in "$@"; do
     "case_$case"
 done
