@@ -90,7 +90,7 @@ static TileSize find_size(Context *context, const Signature *signature, const Sh
             dim_evaluate(context, signature, shapes->items[i]->dims[k], values, &extent);
             tile.elements *= (double)extent;
             tile.perimeter += (double)extent;
-            tile.rows = k == 0 ? (double)extent : tile.rows;
+            tile.rows = shapes->items[i]->rank == 1 ? 1 : k == 0 ? (double)extent : tile.rows;
             tile.row_bytes = (double)extent * bytes;
             long_axes += extent > 1;
         }

@@ -54,7 +54,7 @@ def check(image, size):
     torch.cuda.synchronize()
     for name, right in exact.items():
         error = ((tensors[name].double() - right).abs().max() / right.pow(2).mean().sqrt().clamp_min(1e-6)).item()
-        bound = 3e-3 if tensors[name].dtype == torch.float16 else 2e-4
+        bound = 4e-3 if tensors[name].dtype == torch.float16 else 2e-4
         if not error <= bound:
             failures += 1
             print(f"{image.name} {size}: error {error:.1e} in {name}")
