@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define PHB_ABI_VERSION 4
+#define PHB_ABI_VERSION 5
 #define PHB_MAX_RANK 4
 #define PHB_MAX_PARAMS 64 /* tensors of a kernel, and scalars */
 #define PHB_MAX_DIMS 128  /* symbolic and search dims of a kernel */
@@ -235,7 +235,17 @@ typedef struct PhbSharedArray {
 typedef struct PhbTensorMap {
     int32_t tensor; /* index into PhbLaunch.tensors */
     int32_t row_axis, rows, columns, swizzle;
+    int32_t planes; /* it is of that tensor's planes, so many; 0: of the tensor */
 } PhbTensorMap;
+
+/* Planes of a tensor of f32: tensors of bf16 whose sum it is, largest first, as one of extents [PHB_PLANES, the tensor's]. They lie behind its tile,
+ * at the next multiple of PHB_BASE_ALIGN, rows padded to PHB_ROW_ALIGN. A stage with maps of planes runs behind a pass for each tensor that they are
+ * of. The pass's code takes, as a kernel's with the tensors f32 [rows, columns], for all rows of the tile, and bf16 [PHB_PLANES, rows, columns], and
+ * these two dims, a grid of {ceil(columns / PHB_PLANES_COLUMNS), ceil(rows / PHB_PLANES_ROWS), 1}. */
+#define PHB_PLANES 3
+#define PHB_PLANES_BYTES 2 /* of an element */
+#define PHB_PLANES_ROWS 8
+#define PHB_PLANES_COLUMNS 512
 
 #define PHB_MAP_BYTES 128 /* of a tensor map as the driver encodes it */
 #define PHB_MAP_ALIGN 64
@@ -262,7 +272,7 @@ typedef struct PhbGpuCode {
     int32_t registers;     /* a thread, as estimated or assembled; 0: not known */
     const void *image;
     int64_t size;
-    const PhbThreadStage *stages; /* as PhbKernel.stages */
+    const PhbThreadStage *stages; /* as PhbKernel.stages; one more where they have maps of planes: the pass */
 } PhbGpuCode;
 
 /* One assignment of the search dims of a leaf, with its code. A variant need not have code for every device. */
@@ -273,7 +283,8 @@ typedef struct PhbVariant {
     int32_t cpu_count;
     int32_t gpu_count;
     const PhbGpuCode *gpu;
-    const PhbThreadStage *simt; /* as PhbKernel.stages; NULL: no code for the simulator */
+    const PhbThreadStage *simt; /* as PhbGpuCode.stages; NULL: no code for the simulator */
+    const int8_t *planes;       /* as PhbKernel.tensors: behind which tiles some code wants room for planes; NULL: none */
 } PhbVariant;
 
 typedef struct PhbKernel {

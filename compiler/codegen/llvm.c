@@ -156,6 +156,9 @@ static void emit_simulator(Emitter *e, const ClusterKernel *kernel, int variant,
         const IrKernel *threads = kernel->gpu_variants.items[variant].threads[s];
         hide(simt_code(e, &simt_simulator_bulk, threads, simulator_name(e->context, kernel, variant, s)).run, is_alone);
     }
+    const IrKernel *pass = kernel->gpu_variants.items[variant].pass;
+    if (pass)
+        hide(simt_code(e, &simt_simulator_bulk, pass, simulator_name(e->context, kernel, variant, kernel->stages.count)).run, is_alone);
 }
 
 LLVMValueRef find_function(Emitter *e, const char *name) {

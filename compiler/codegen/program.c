@@ -247,7 +247,7 @@ static LLVMValueRef variant_record(
         vec_push(e->context->arena, &levels, RECORD(e, PhbCpuCode, string(e, options->levels[i]), array(e, &functions)));
     }
     return RECORD(e, PhbVariant, variant_values(e, signature, variant->values), emit_int_const(e, code->scratch), array(e, &levels),
-        int32(e, levels.count), int32(e, 0), null_pointer(e), null_pointer(e));
+        int32(e, levels.count), int32(e, 0), null_pointer(e), null_pointer(e), null_pointer(e));
 }
 
 static LLVMValueRef arrays_table(Emitter *e, const IrOps *arrays) {
@@ -270,7 +270,8 @@ static LLVMValueRef maps_table(Emitter *e, const GpuStage *stage) {
     for (int i = 0; i < stage->map_count; i++) {
         const PhbTensorMap *map = &stage->maps[i];
         vec_push(e->context->arena, &maps,
-            RECORD(e, PhbTensorMap, int32(e, map->tensor), int32(e, map->row_axis), int32(e, map->rows), int32(e, map->columns), int32(e, map->swizzle)));
+            RECORD(e, PhbTensorMap, int32(e, map->tensor), int32(e, map->row_axis), int32(e, map->rows), int32(e, map->columns),
+                int32(e, map->swizzle), int32(e, map->planes)));
     }
     return array(e, &maps);
 }
@@ -282,7 +283,7 @@ static LLVMValueRef stage_record(Emitter *e, const GpuStage *stage, LLVMValueRef
 
 static LLVMValueRef gpu_record(Emitter *e, const ClusterKernel *kernel, const GpuImage *image) {
     Values stages = {0};
-    for (int s = 0; s < kernel->stages.count; s++) {
+    for (int s = 0; s < kernel->stages.count + image->has_planes; s++) {
         const GpuStage *stage = &image->stages[s];
         const IrOps none = {0};
         vec_push(e->context->arena, &stages, stage_record(e, stage, null_pointer(e), &none));
@@ -296,10 +297,10 @@ static LLVMValueRef gpu_record(Emitter *e, const ClusterKernel *kernel, const Gp
 static LLVMValueRef simulator_stages(Emitter *e, const ClusterKernel *kernel, int number) {
     const GpuVariant *variant = &kernel->gpu_variants.items[number];
     Values stages = {0};
-    for (int s = 0; variant->threads && s < kernel->stages.count; s++) {
+    for (int s = 0; variant->threads && s < kernel->stages.count + (variant->pass != NULL); s++) {
         const char *name = simulator_name(e->context, kernel, number, s);
         LLVMValueRef run = find_function(e, name);
-        const IrKernel *threads = variant->threads[s];
+        const IrKernel *threads = s < kernel->stages.count ? variant->threads[s] : variant->pass;
         IrOps arrays = ir_shared_arrays(e->context, threads);
         GpuStage stage = {.entry = threads->signature.name, .threads = threads->threads, .shared = threads->shared_bytes};
         stage.maps = simt_maps(e->context, threads, &stage.map_count);
@@ -308,13 +309,20 @@ static LLVMValueRef simulator_stages(Emitter *e, const ClusterKernel *kernel, in
     return array(e, &stages);
 }
 
+static LLVMValueRef planes_table(Emitter *e, const ClusterKernel *kernel, const GpuVariant *variant) {
+    Values planes = {0};
+    for (int t = 0; variant->planes && t < kernel->tensors.count; t++)
+        vec_push(e->context->arena, &planes, LLVMConstInt(e->i8, variant->planes[t] ? PHB_PLANES : 0, false));
+    return array(e, &planes);
+}
+
 static LLVMValueRef gpu_variant_record(Emitter *e, const ClusterKernel *kernel, int number) {
     const GpuVariant *variant = &kernel->gpu_variants.items[number];
     Values images = {0};
     for (int i = 0; i < variant->images.count; i++)
         vec_push(e->context->arena, &images, gpu_record(e, kernel, &variant->images.items[i]));
     return RECORD(e, PhbVariant, variant_values(e, &kernel->kernel->signature, variant->values), emit_int_const(e, 0), null_pointer(e), int32(e, 0),
-        int32(e, images.count), array(e, &images), simulator_stages(e, kernel, number));
+        int32(e, images.count), array(e, &images), simulator_stages(e, kernel, number), planes_table(e, kernel, variant));
 }
 
 /* ---- how a unit of work runs ---- */

@@ -64,10 +64,10 @@ int ir_values_stored(OpKind kind) {
 
 const IrValue *ir_memory(const IrOp *op, bool *is_remote) {
     const IrValue *memory = op->operands.items[0];
-    bool remote = memory->def && memory->def->kind == OP_REMOTE;
+    bool remote = memory->def && memory->def->kind == OP_REMOTE, planes = memory->def && memory->def->kind == OP_PLANES;
     if (is_remote)
         *is_remote = remote;
-    return remote ? memory->def->operands.items[0] : memory;
+    return remote || planes ? memory->def->operands.items[0] : memory;
 }
 
 bool ir_is_tensor_access(const IrOp *op) {

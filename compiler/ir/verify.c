@@ -330,7 +330,7 @@ static bool check_regions(Verifier *v, const IrOp *op) {
 
 static bool gives_memory(OpKind kind) {
     return kind == OP_SHARED || kind == OP_REMOTE || kind == OP_STAGE || kind == OP_RING || kind == OP_BULK_RING || kind == OP_SLOT ||
-           kind == OP_MBARRIERS || kind == OP_MBARRIERS_OF_ALL;
+           kind == OP_MBARRIERS || kind == OP_MBARRIERS_OF_ALL || kind == OP_PLANES;
 }
 
 static bool check_op(Verifier *v, IrOp *op) {

@@ -39,6 +39,17 @@ static bool check_ring(Verifier *v, const Type *type) {
     return (fits && rows % CORE_ROWS == 0) || verify_broken(v, "no tile of '%s' can be swizzled", verify_type_text(v, type));
 }
 
+static bool check_planes(Verifier *v, const IrOp *op) {
+    const IrValue *tensor = op->operands.items[0];
+    const Type *planes = op->results.items[0]->type;
+    int64_t count;
+    bool fits = ir_is_param(tensor) && tensor->type->kind == TYPE_TENSOR && planes->kind == TYPE_TENSOR && planes->rank == tensor->type->rank + 1 &&
+                dim_is_int(planes->dims[0], &count) && count > 0;
+    for (int axis = 1; fits && axis < planes->rank; axis++)
+        fits = verify_same_extent(v, planes->dims[axis], tensor->type->dims[axis - 1]);
+    return fits || verify_broken(v, "a '%s' are no planes of operand 1", verify_type_text(v, planes));
+}
+
 static bool check_mbarriers(Verifier *v, const Type *type) {
     return (type->kind == TYPE_SHARED && type->rank == 1 && type->scalar == PHB_I64) ||
            verify_broken(v, "mbarriers are 'shared<i64>' of rank 1, found '%s'", verify_type_text(v, type));
@@ -99,6 +110,8 @@ bool verify_async(Verifier *v, const IrOp *op) {
     switch (op->kind) {
     case OP_BULK_RING:
         return check_ring(v, op->results.items[0]->type);
+    case OP_PLANES:
+        return check_planes(v, op);
     case OP_MBARRIERS:
     case OP_MBARRIERS_OF_ALL:
         return check_mbarriers(v, op->results.items[0]->type);

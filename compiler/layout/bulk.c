@@ -1,21 +1,22 @@
 /* Contractions by bulk copies and matrix instructions of four warps. In a loop `acc = dot(slice, slice, acc)` one thread has both slices copied by
  * tensor maps some turns ahead, into rings of slots, each slot with an mbarrier that tells when it is full; every turn multiplies by instructions
- * that run behind the threads' backs.
+ * that run behind the threads' backs. Several products may follow one another into one sum. A sum may also begin at 0 in each turn and be added to
+ * what the loop carries: such a loop is *promoted*, for what the instructions add up they truncate, and threads round.
  *
  * `layout_bulk_mark` looks at the value level which products can be done so, and makes `wgmma`s of them; `layout_bulk` moves the slices, once there
  * are layouts.
  *
  * A turn waits for its own slots to be full and passes a barrier; then it multiplies, has those slots refilled meanwhile that were read two turns
  * ago, and waits for the products of the turn before. So whoever has passed the barrier has waited for the products of two turns ago, as have all
- * others, and no second set of mbarriers says that a slot is empty. Copies run `slots` - 2 turns ahead. Turns beyond the end are not copied. */
+ * others, and no second set of mbarriers says that a slot is empty. Copies run `slots` - 2 turns ahead. Turns beyond the end are not copied. A
+ * promoted loop waits for a turn's products within the turn: it multiplies before the barrier, and copies run `slots` - 1 turns ahead. */
 #include "compiler/layout/bulk.h"
 
 enum {
     MOST_SLOTS = 8,
-    LEAST_SLOTS = 3,
     CHAINED_SLOTS = 3, /* at most, and LEAST_CHAINED: chain.c refills slots as soon as they are free */
     LEAST_CHAINED = 2,
-    RUNNING_TURNS = 2, /* whose slots are not free: this one's and the last one's */
+    MBARRIERS = 8, /* a slot, at most */
     WARPGROUP = 128,
     GROUP_ROWS = 64,
     ACCUMULATORS = 128, /* registers a thread */
@@ -41,11 +42,12 @@ static bool is_load(const IrValue *tile) {
 static bool is_slice(const Bulk *b, const IrValue *tile, const bool *stored) {
     const IrOp *load = tile->def;
     int axes[2];
-    if (!is_load(tile) || tile->type->rank != 2 || !ir_is_param(load->operands.items[0]))
+    if (!is_load(tile) || tile->type->rank != 2)
         return false;
+    const IrValue *tensor = ir_memory(load, NULL);
     int last = load->operands.items[0]->type->rank - 1;
     slice_axes(load, axes);
-    if (axes[1] != last || stored[load->operands.items[0]->index] || tile_rows(tile->type) > MOST_BOX)
+    if (!ir_is_param(tensor) || axes[1] != last || stored[tensor->index] || tile_rows(tile->type) > MOST_BOX)
         return false;
     if (!ir_is_inside(tile, b->ahead.loop))
         return true;
@@ -65,13 +67,6 @@ static bool has_shape(const IrOp *dot) {
     return is_half && is_power(rows) && is_power(columns) && is_power(k) && rows >= GROUP_ROWS && columns >= STEP && columns <= MOST_BOX && k >= STEP;
 }
 
-/* The loop carries the product's accumulator, and nobody else sees it before the end. */
-static bool is_carried(const Bulk *b, const IrOp *dot) {
-    const IrValue *acc = dot->operands.items[2], *next = dot->results.items[0];
-    return !acc->def && acc->block == b->ahead.body && acc->index > 0 && b->ahead.body->last->operands.items[acc->index - 1] == next &&
-           ir_count_uses(b->ahead.body, acc) == 1 && ir_count_uses(b->ahead.body, next) == 1;
-}
-
 static void add_op(IrOp **ops, int *count, IrOp *op) {
     for (int i = 0; i < *count; i++)
         if (ops[i] == op)
@@ -81,7 +76,13 @@ static void add_op(IrOp **ops, int *count, IrOp *op) {
 
 static void add_dot(Bulk *b, IrOp *dot) {
     b->dots[b->dot_count++] = dot;
-    b->is_chained |= !is_carried(b, dot);
+    BulkSum sum;
+    bool is_sum = layout_bulk_sum(dot, &sum);
+    b->is_chained |= !is_sum;
+    if (is_sum && sum.first == dot) {
+        b->is_promoted |= sum.add != NULL;
+        b->sums[b->sum_count++] = sum;
+    }
     for (int i = 0; i < 2; i++) {
         const IrValue *factor = dot->operands.items[i];
         bool is_turns = is_load(factor) && ir_is_inside(factor, b->ahead.loop);
@@ -142,11 +143,24 @@ static int64_t slots_bytes(IrOp *const *loads, int count) {
     return bytes;
 }
 
+static int64_t elements_of_product(const IrOp *dot) {
+    const Type *type = dot->results.items[0]->type;
+    return tile_rows(type) * tile_columns(type);
+}
+
+/* Of the sums, and where they are promoted of what the loop carries besides. */
 static int64_t elements_of(const Bulk *b) {
     int64_t elements = 0;
-    for (int i = 0; i < b->dot_count; i++)
-        elements += tile_rows(b->dots[i]->results.items[0]->type) * tile_columns(b->dots[i]->results.items[0]->type);
+    for (int i = 0; b->is_chained && i < b->dot_count; i++)
+        elements += elements_of_product(b->dots[i]);
+    for (int i = 0; !b->is_chained && i < b->sum_count; i++)
+        elements += elements_of_product(b->sums[i].last) * (b->sums[i].add ? 2 : 1);
     return elements;
+}
+
+/* Turns whose slots are not free while one multiplies: its own and the one before. */
+static int running_turns(const Bulk *b) {
+    return b->is_promoted ? 1 : 2;
 }
 
 /* Threads that hold the accumulators: as many groups of four warps as there are rows for, at most two where registers allow; 0 where none suffice. */
@@ -168,9 +182,9 @@ static int64_t threads_of(const Bulk *b) {
 /* As many as fit, or as @pipeline says. Where few registers hold the sums, another CTA on the multiprocessor is worth more than further slots. */
 static bool choose_slots(Bulk *b, const LayoutLimits *limits) {
     enum { RESERVED = 1024, ENOUGH = 4, FEW_SUMS = 64 }; /* bytes that a CTA takes beside its own */
-    int64_t slot = slots_bytes(b->loads, b->load_count) + BULK_MOST_COPIES * (int64_t)sizeof(int64_t), kept = slots_bytes(b->kept, b->kept_count);
+    int64_t slot = slots_bytes(b->loads, b->load_count) + MBARRIERS * (int64_t)sizeof(int64_t), kept = slots_bytes(b->kept, b->kept_count);
     int64_t most = (limits->shared_bytes - kept) / slot, shared = (limits->shared_bytes / 2 - RESERVED - kept) / slot;
-    int64_t threads = threads_of(b), wanted = b->is_chained ? CHAINED_SLOTS : MOST_SLOTS, least = b->is_chained ? LEAST_CHAINED : LEAST_SLOTS;
+    int64_t threads = threads_of(b), wanted = b->is_chained ? CHAINED_SLOTS : MOST_SLOTS, least = b->is_chained ? LEAST_CHAINED : running_turns(b) + 1;
     if (!threads || kept > limits->shared_bytes)
         return false;
     const Dim *stages = b->kernel->signature.pipeline;
@@ -206,8 +220,7 @@ static void mark_block(Context *context, IrKernel *kernel, const LayoutLimits *l
     }
 }
 
-/* Why a product that was not marked was not. */
-static const char *explain(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, const IrOp *dot) {
+const char *layout_bulk_refusal(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, IrOp *dot) {
     IrOp *loop = dot->parent->owner;
     if (ir_has_thread_code(kernel))
         return "the kernel has thread code, or clusters of thread blocks";
@@ -221,19 +234,23 @@ static const char *explain(Context *context, IrKernel *kernel, const LayoutLimit
         return "something else in its loop uses a factor, or is a product that cannot, or the loop's step is no constant";
     if (!threads_of(b))
         return "the sums of its loop take more registers than the threads of a CTA have";
-    return choose_slots(b, limits) ? "@launch gives it another number of threads than its sums want"
-                                   : "the slices of enough turns do not fit into shared memory, or of as many as @pipeline asks for";
+    if (!choose_slots(b, limits))
+        return "the slices of enough turns do not fit into shared memory, or of as many as @pipeline asks for";
+    int64_t given = kernel->signature.launch_threads;
+    return given && given != threads_of(b) ? "@launch gives it another number of threads than its sums want" : NULL;
 }
 
 static void remark_block(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, const IrBlock *block) {
-    for (const IrOp *op = block->first; op; op = op->next) {
+    for (IrOp *op = block->first; op; op = op->next) {
         for (int r = 0; r < op->regions.count; r++)
             remark_block(context, kernel, limits, stored, op->regions.items[r]);
-        if (is_product(op) && dtype_bits(op->operands.items[0]->type->scalar) == 16)
+        bool is_half = is_product(op) && dtype_bits(op->operands.items[0]->type->scalar) == 16;
+        const char *why = is_half ? layout_bulk_refusal(context, kernel, limits, stored, op) : NULL;
+        if (why)
             diag_remark_once(context->diag, REMARK_TENSORCORE, op->span,
                 "on %s this dot, %lld x %lld x %lld, does not go by bulk copies and wgmma: %s", limits->target,
                 (long long)tile_rows(op->results.items[0]->type), (long long)tile_columns(op->results.items[0]->type),
-                (long long)tile_columns(op->operands.items[0]->type), explain(context, kernel, limits, stored, op));
+                (long long)tile_columns(op->operands.items[0]->type), why);
     }
 }
 
@@ -318,7 +335,7 @@ int64_t bulk_step(const Bulk *b) {
 
 /* The first turns, before the loop. */
 static void begin_copies(Bulk *b) {
-    for (int turn = 0; turn < b->slots - RUNNING_TURNS; turn++) {
+    for (int turn = 0; turn < b->slots - running_turns(b); turn++) {
         b->ahead.turn = ahead_value(&b->ahead, OP_ADD, type_i64(b), b->ahead.loop->operands.items[0], ahead_int(&b->ahead, turn * bulk_step(b)));
         copy_turn(b, ahead_int(&b->ahead, turn));
     }
@@ -360,16 +377,30 @@ IrOp *bulk_guard(Bulk *b) {
     return ends[0];
 }
 
-/* The products of the turn before are done at the end of each turn, and all of them behind the loop. */
+/* The products of the turn before are done at the end of each turn, and all of them behind the loop; where the loop is promoted, a turn's are within
+ * it. */
 static void wait_for_products(Bulk *b) {
-    IrOp *end = bulk_guard(b);
-    for (int i = 0; i < b->dot_count; i++) {
-        int carried = b->dots[i]->operands.items[2]->index - 1;
-        b->ahead.at = b->ahead.body->last;
-        b->ahead.body->last->operands.items[carried] = bulk_wait(b, b->dots[i]->results.items[0], b->dot_count);
+    IrOp *end = b->is_promoted ? NULL : bulk_guard(b);
+    for (int i = 0; i < b->sum_count; i++) {
+        const BulkSum *sum = &b->sums[i];
+        IrValue *last = sum->last->results.items[0], **use = &b->ahead.body->last->operands.items[sum->carried];
+        if (sum->add)
+            use = &sum->add->operands.items[sum->add->operands.items[1] == last];
+        b->ahead.at = sum->add ? sum->add : b->ahead.body->last;
+        *use = bulk_wait(b, last, b->is_promoted ? 0 : b->dot_count);
         b->ahead.at = end;
-        end->operands.items[carried] = bulk_wait(b, b->ahead.loop->results.items[carried], 0);
+        if (end)
+            end->operands.items[sum->carried] = bulk_wait(b, b->ahead.loop->results.items[sum->carried], 0);
     }
+}
+
+/* Products take their factors from the slots `number`. */
+static void use_slots(Bulk *b, IrValue *number) {
+    for (int d = 0; d < b->dot_count; d++)
+        for (int i = 0; i < 2; i++)
+            for (int load = 0; load < b->load_count; load++)
+                if (b->dots[d]->operands.items[i] == b->loads[load]->results.items[0])
+                    b->dots[d]->operands.items[i] = ahead_value(&b->ahead, OP_SLOT, bulk_slot_type(b, b->loads[load]), b->rings[load], number);
 }
 
 static void turn_over(Bulk *b) {
@@ -379,17 +410,16 @@ static void turn_over(Bulk *b) {
     b->ahead.at = b->ahead.body->first;
     IrValue *wait[3] = {b->mbarriers, number, parity};
     ahead_op(&b->ahead, OP_MBARRIER_WAIT, wait, 3, NULL);
-    ahead_op(&b->ahead, OP_BARRIER, NULL, 0, NULL);
-    int ahead = b->slots - RUNNING_TURNS;
+    if (!b->is_promoted)
+        ahead_op(&b->ahead, OP_BARRIER, NULL, 0, NULL);
+    int ahead = b->slots - running_turns(b);
     IrValue *slots = ahead_int(&b->ahead, b->slots), *next = ahead_value(&b->ahead, OP_ADD, i64, number, ahead_int(&b->ahead, 1));
     IrValue *filled = ahead_value(&b->ahead, OP_ADD, i64, number, ahead_int(&b->ahead, ahead));
     filled = ahead_select(&b->ahead, ahead_value(&b->ahead, OP_LT, type_bool(b), filled, slots), filled, ahead_value(&b->ahead, OP_SUB, i64, filled, slots));
-    for (int d = 0; d < b->dot_count; d++)
-        for (int i = 0; i < 2; i++)
-            for (int load = 0; load < b->load_count; load++)
-                if (b->dots[d]->operands.items[i] == b->loads[load]->results.items[0])
-                    b->dots[d]->operands.items[i] = ahead_value(&b->ahead, OP_SLOT, bulk_slot_type(b, b->loads[load]), b->rings[load], number);
+    use_slots(b, number);
     b->ahead.at = b->dots[b->dot_count - 1]->next;
+    if (b->is_promoted)
+        ahead_op(&b->ahead, OP_BARRIER, NULL, 0, NULL);
     b->ahead.turn = ahead_value(&b->ahead, OP_ADD, i64, b->ahead.body->args.items[0], ahead_int(&b->ahead, ahead * bulk_step(b)));
     copy_turn(b, filled);
     IrValue *goes_on = ahead_value(&b->ahead, OP_LT, type_bool(b), next, slots);

@@ -4,7 +4,7 @@
 
 #include "compiler/layout/layout.h"
 
-enum { BULK_MOST_DOTS = 4, BULK_MOST_COPIES = 2 * BULK_MOST_DOTS };
+enum { BULK_MOST_DOTS = 24, BULK_MOST_COPIES = 2 * BULK_MOST_DOTS };
 
 typedef struct Bulk {
     Ahead ahead;
@@ -13,7 +13,9 @@ typedef struct Bulk {
     IrOp *loads[BULK_MOST_COPIES]; /* slices of the loop's turns, */
     IrOp *kept[BULK_MOST_COPIES];  /* and from before it, that all turns multiply by */
     IrValue *rings[BULK_MOST_COPIES], *mbarriers;
-    int dot_count, load_count, kept_count, slots;
+    int dot_count, load_count, kept_count, sum_count, slots;
+    BulkSum sums[BULK_MOST_DOTS]; /* where it is not chained */
+    bool is_promoted;             /* some of them are: products of a turn do not outlast it */
     bool is_chained; /* a turn uses its own sums, or a factor is no slice of the turn */
 } Bulk;
 

@@ -17,10 +17,12 @@ int64_t layout_bulk_slot_bytes(const Type *type) {
 
 BulkMap layout_bulk_map(const IrOp *copy) {
     const Type *slot = access_type(copy);
+    const IrValue *memory = copy->operands.items[0];
     int axes[2];
     slice_axes(copy, axes);
     int64_t span = layout_bulk_span(slot);
-    return (BulkMap){.param = copy->operands.items[0]->index,
+    return (BulkMap){.param = ir_memory(copy, NULL)->index,
+        .planes = ir_is_param(memory) ? 0 : (int)tile_extent(memory->type, 0),
         .row_axis = axes[0],
         .rows = (int)tile_rows(slot),
         .columns = (int)(span / (dtype_bits(slot->scalar) / 8)),
@@ -28,7 +30,8 @@ BulkMap layout_bulk_map(const IrOp *copy) {
 }
 
 static bool same_map(const BulkMap *a, const BulkMap *b) {
-    return a->param == b->param && a->row_axis == b->row_axis && a->rows == b->rows && a->columns == b->columns && a->swizzle == b->swizzle;
+    return a->param == b->param && a->planes == b->planes && a->row_axis == b->row_axis && a->rows == b->rows && a->columns == b->columns &&
+           a->swizzle == b->swizzle;
 }
 
 int layout_bulk_number(const BulkMaps *maps, const BulkMap *map) {

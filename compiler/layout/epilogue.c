@@ -137,9 +137,9 @@ static bool are_many(const Epilogue *e, const IrOp *product) {
 static bool find_sources(Epilogue *e) {
     const IrBlock *body = e->loop->regions.items[0];
     for (int i = 0; i < e->loop->results.count; i++) {
-        const IrOp *next = body->last->operands.items[i]->def;
         IrValue *sum = e->loop->results.items[i];
-        if (!next || (next->kind != OP_WGMMA && next->kind != OP_WGMMA_T && !are_many(e, next)))
+        const IrOp *next = body->last->operands.items[i]->def;
+        if (!next || (!layout_bulk_is_sum(next->results.items[0]) && !are_many(e, next)))
             continue;
         if (e->type && !has_shape(sum->type, e->type))
             return false;

@@ -72,6 +72,7 @@ bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limit
     layout_narrow(context, kernel);
     if (limits->tensor_cores)
         layout_round(context, kernel);
+    layout_split(context, kernel, limits);
     int bulk_threads = layout_bulk_mark(context, kernel, limits);
     kernel->threads = bulk_threads && !kernel->signature.launch_threads ? bulk_threads : choose_threads(context, kernel, limits);
     layout_epilogue(context, kernel, limits);

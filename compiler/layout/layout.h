@@ -49,6 +49,10 @@ void layout_narrow(Context *context, IrKernel *kernel); /* comparisons of positi
 
 void layout_round(Context *context, IrKernel *kernel); /* factors of f32 as @tensorcore(bf16) or (f16) says */
 
+/* ---- split.c ---- */
+
+void layout_split(Context *context, IrKernel *kernel, const LayoutLimits *limits); /* products of f32 as @tensorcore(bf16x6) says */
+
 /* ---- assign.c: types with layouts, conversions between them, operands of products in shared memory ---- */
 
 bool layout_assign(Context *context, IrKernel *kernel, bool tensor_cores, const char **why);
@@ -76,6 +80,8 @@ IrValue *ahead_clone(Ahead *ahead, IrValue *value); /* as it is in the turn of i
 
 /* Makes `wgmma`s of the products at the value level that can be done so; how many threads they want, 0 where there are none. */
 int layout_bulk_mark(Context *context, IrKernel *kernel, const LayoutLimits *limits);
+/* Why the product would not be marked; NULL: it would. `stored`: by parameter. */
+const char *layout_bulk_refusal(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, IrOp *dot);
 void layout_bulk(
     Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits); /* their loops' slices; after layouts are assigned */
 
@@ -89,6 +95,19 @@ IrValue *layout_copy_of(IrValue *const *copies, IrValue *value);
 /* ---- peel.c ---- */
 
 void layout_peel(Context *context, IrKernel *kernel); /* turns whose masks hold everywhere */
+
+/* ---- bulk_sum.c ---- */
+
+/* Products of a loop's turn, each taking the sum of the one before it. */
+typedef struct BulkSum {
+    IrOp *first, *last;
+    IrOp *add;   /* a turn's sum begins at 0, and this adds it to what the loop carries; NULL: `first` takes that itself */
+    int carried; /* among the loop's results */
+} BulkSum;
+
+bool layout_bulk_sum(IrOp *dot, BulkSum *sum); /* the product's; false: it is none that its loop just carries */
+bool layout_bulk_is_sum(const IrValue *value); /* what a turn yields of marked products */
+bool layout_bulk_is_zero(const IrValue *tile);
 
 /* ---- epilogue.c ---- */
 
@@ -107,6 +126,7 @@ int64_t layout_bulk_slot_bytes(const Type *type); /* and of a slot with what ali
 typedef struct BulkMap {
     int param, row_axis, rows, columns; /* elements */
     int swizzle;                        /* bytes: 32, 64 or 128 */
+    int planes;                         /* it is the parameter's planes that are copied from, so many; 0: the parameter */
 } BulkMap;
 typedef VEC(BulkMap) BulkMaps;
 

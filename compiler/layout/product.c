@@ -18,7 +18,12 @@ static const char *refused_types(const IrKernel *kernel, PhbDType a, PhbDType b)
         return "tensor cores multiply f16, bf16 and 8-bit integers, both factors alike";
     if (kernel->signature.tensorcore == TENSORCORE_NONE)
         return "tensor cores multiply f32 only where @tensorcore says how it is rounded or split";
-    return tensorcore_rounds(kernel->signature.tensorcore) ? NULL : "split factors are not supported yet; the modes tf32, bf16 and f16 round them";
+    if (tensorcore_rounds(kernel->signature.tensorcore))
+        return NULL;
+    return kernel->signature.tensorcore == TENSORCORE_BF16X6
+               ? "factors are split where bulk copies and wgmma multiply slices in a loop that carries the sum; the modes tf32, bf16 and f16 round "
+                 "them"
+               : "of the modes that split factors bf16x6 alone is supported; tf32, bf16 and f16 round them";
 }
 
 /* Of an element of a factor, rounded as @tensorcore says. */

@@ -44,6 +44,7 @@ static void add_shape(Context *context, Shapes *shapes, const Type *type) {
 typedef struct Tiles {
     Shapes products, factors, seconds, others; /* factors: [m, k]; seconds: [k, n], or [n, k] */
     bool by_matrix;                            /* factors have 16 bits or fewer */
+    bool by_planes;                            /* or f32 that is split: each sum is in registers twice */
     int reductions;                            /* in a turn of one loop, at most */
 } Tiles;
 
@@ -54,7 +55,7 @@ static int count_reductions(const IrBlock *block) {
     return count;
 }
 
-static void find_shapes(Context *context, const IrBlock *block, Tiles *tiles) {
+static void find_shapes(Context *context, const IrBlock *block, bool may_split, Tiles *tiles) {
     int reductions = block->owner && block->owner->kind == OP_FOR ? count_reductions(block) : 0;
     tiles->reductions = reductions > tiles->reductions ? reductions : tiles->reductions;
     for (const IrOp *op = block->first; op; op = op->next) {
@@ -65,9 +66,10 @@ static void find_shapes(Context *context, const IrBlock *block, Tiles *tiles) {
             add_shape(context, &tiles->factors, op->operands.items[0]->type);
             add_shape(context, &tiles->seconds, op->operands.items[1]->type);
             tiles->by_matrix |= dtype_bits(op->operands.items[0]->type->scalar) <= 16;
+            tiles->by_planes |= may_split && op->operands.items[0]->type->scalar == PHB_F32;
         }
         for (int i = 0; i < op->regions.count; i++)
-            find_shapes(context, op->regions.items[i], tiles);
+            find_shapes(context, op->regions.items[i], may_split, tiles);
     }
 }
 
@@ -179,7 +181,7 @@ static double cost_of(Context *context, const Signature *signature, const Tiles 
         return of_four_warps > 0 ? of_four_warps : cost_of_chain(context, signature, tiles, values);
     }
     double reads = product.perimeter / product.elements; /* elements a product of the inner extent */
-    double excess = product.elements > MOST_PRODUCT ? product.elements / MOST_PRODUCT * 16 : 1;
+    double most = tiles->by_planes ? GOOD_PRODUCT : MOST_PRODUCT, excess = product.elements > most ? product.elements / most * 16 : 1;
     double operands = other.elements > 2 * GOOD_PRODUCT ? other.elements / GOOD_PRODUCT : 1;
     double depth = distance(find_size(context, signature, &tiles->factors, values, false).row_bytes, GOOD_DEPTH);
     double least = distance(find_size(context, signature, &tiles->products, values, true).elements, GOOD_PRODUCT); /* where several are chained */
@@ -206,7 +208,7 @@ static Candidates find_candidates(Context *context, const ClusterKernel *kernel)
     const Signature *signature = &kernel->kernel->signature;
     Tiles tiles = {0};
     Candidates candidates = {0};
-    find_shapes(context, kernel->kernel->body, &tiles);
+    find_shapes(context, kernel->kernel->body, signature->tensorcore == TENSORCORE_BF16X6, &tiles);
     Assignment assignment = assignment_first(context, signature);
     for (int i = 0; i < signature->search.count; i++)
         assignment.varies[i] = true;

@@ -71,13 +71,16 @@ typedef struct GpuImage {
     bool machine_code;  /* else PTX */
     const char *text;   /* `size` bytes; PTX ends in a NUL that is counted */
     int64_t size;
-    GpuStage *stages;
+    GpuStage *stages; /* as the kernel's, then `planes` */
+    bool has_planes;  /* the pass that computes them */
 } GpuImage;
 
 typedef struct GpuVariant {
     int64_t *values;
     IrKernel **stages;
     IrKernel **threads; /* the stages at the memory level, for the simulator; NULL: it has no code */
+    IrKernel *pass;     /* that computes planes, the same; NULL: it needs none */
+    bool *planes;       /* by tensor: whether some code has its planes; NULL: none has any */
     VEC(GpuImage) images;
 } GpuVariant;
 

@@ -1,6 +1,7 @@
 /* Leaves on an NVIDIA GPU. Launches go into one stream in the order in which they come; a thread waits behind each and tells when it has ended. An
  * error that costs the context makes every later launch fail with the same words. */
 #include "runtime/device/cuda.h"
+#include "runtime/device/planes.h"
 #include "runtime/thread.h"
 
 #include <inttypes.h>
@@ -58,6 +59,30 @@ static CudaResult start(const CudaDevice *cuda, const CudaStage *stage, unsigned
     return cuda->driver->launch_clusters(&config, stage->function, parameters, NULL);
 }
 
+/* What a pass's code takes, as PhbGpuCode says. */
+typedef struct PassParameter {
+    PhbTensorArg tensors[2];
+    int64_t dims[2], grid[3], super[3], supers[3];
+} PassParameter;
+
+/* Before the stage: planes of the tensors that it has maps of planes of. */
+static CudaResult start_passes(const CudaDevice *cuda, const CudaStage *stage, const PhbLaunch *launch) {
+    const CudaStage *code = &cuda->stages[cuda->kernel->stage_count + cuda->kernel->helper_count];
+    CudaResult result = 0;
+    for (int m = 0; result == 0 && m < stage->map_count; m++) {
+        PlanesPass pass;
+        int tensor = stage->maps[m].tensor;
+        if (!planes_first(stage->maps, m) || !planes_pass(&launch->tensors[tensor], cuda_operand_rank(cuda->kernel, tensor), &pass))
+            continue;
+        PassParameter parameter = {.tensors = {pass.tensors[0], pass.tensors[1]}, .dims = {pass.dims[0], pass.dims[1]}, .supers = {1, 1, 1}};
+        memcpy(parameter.grid, pass.launch.grid, sizeof parameter.grid);
+        void *parameters[] = {&parameter};
+        unsigned ctas = (unsigned)(parameter.grid[0] * parameter.grid[1]);
+        result = cuda->driver->launch(code->function, ctas, 1, 1, code->threads, 1, 1, code->shared, cuda->compute, parameters, NULL);
+    }
+    return result;
+}
+
 static bool try_launch(CudaDevice *cuda, const CudaLaunch *entry, int stage, const PhbLaunch *launch, Error *error) {
     int64_t ctas;
     if (!count_ctas(cuda, launch, &ctas, error))
@@ -67,7 +92,9 @@ static bool try_launch(CudaDevice *cuda, const CudaLaunch *entry, int stage, con
     if (!cuda_encode_maps(cuda, &cuda->stages[stage], launch, parameter + cuda_map_offset(cuda->parameter_bytes), error))
         return false;
     cuda->driver->context_use(cuda->context);
-    CudaResult result = start(cuda, &cuda->stages[stage], (unsigned)ctas, parameter);
+    CudaResult result = cuda->stages[stage].has_planes ? start_passes(cuda, &cuda->stages[stage], launch) : 0;
+    if (result == 0)
+        result = start(cuda, &cuda->stages[stage], (unsigned)ctas, parameter);
     if (result == 0)
         result = cuda->driver->event_record(entry->event, cuda->compute);
     return result == 0 || cuda_fail(cuda->driver, error, result, cuda->kernel->name);

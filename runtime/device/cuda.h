@@ -14,6 +14,7 @@ typedef struct CudaStage {
     unsigned threads, shared; /* of a CTA; bytes */
     const PhbTensorMap *maps;
     int map_count;
+    bool has_planes; /* some of the maps are of planes */
 } CudaStage;
 
 typedef struct CudaLaunch CudaLaunch;
@@ -33,7 +34,7 @@ typedef struct CudaDevice {
     CudaDeviceId id;
     CudaContext *context; /* the card's primary one, shared by all pods of this process */
     CudaModule *module;
-    CudaStage *stages; /* as PhbKernel.stages */
+    CudaStage *stages; /* as PhbKernel.stages, then, where one has planes, the pass that computes them */
     CudaStream *compute;
     CudaAddress memory;
     char card[96], description[192];
@@ -63,6 +64,7 @@ bool cuda_load(CudaDevice *cuda, const PhbVariant *variant, Error *error);
 /* ---- cuda_map.c ---- */
 
 size_t cuda_map_offset(size_t parameter_bytes); /* where the first map lies in the parameter */
+int cuda_operand_rank(const PhbKernel *kernel, int index); /* of a launch's tensor */
 bool cuda_encode_maps(const CudaDevice *cuda, const CudaStage *stage, const PhbLaunch *launch, char *to, Error *error);
 
 /* ---- cuda_lane.c ---- */

@@ -1,11 +1,16 @@
 /* Tensor maps of a launch: what a card's bulk copies know of a tensor and the boxes that they take of it. */
 #include "runtime/device/cuda.h"
+#include "runtime/device/planes.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 size_t cuda_map_offset(size_t parameter_bytes) {
     return (parameter_bytes + PHB_MAP_ALIGN - 1) / PHB_MAP_ALIGN * PHB_MAP_ALIGN;
+}
+
+static int rank_of(const PhbTensorMap *map, int rank) {
+    return map->planes > 0 ? rank + 1 : rank;
 }
 
 static int element_type(size_t size) {
@@ -43,18 +48,24 @@ static Operand operand_of(const PhbKernel *kernel, int index) {
     return (Operand){state->name, STATE_RANK, state->dtype};
 }
 
+int cuda_operand_rank(const PhbKernel *kernel, int index) {
+    return operand_of(kernel, index).rank;
+}
+
 bool cuda_encode_maps(const CudaDevice *cuda, const CudaStage *stage, const PhbLaunch *launch, char *to, Error *error) {
     for (int i = 0; i < stage->map_count; i++) {
         const PhbTensorMap *map = &stage->maps[i];
         const PhbTensorArg *tensor = &launch->tensors[map->tensor];
         Operand operand = operand_of(cuda->kernel, map->tensor);
+        const PhbTensorArg planes = map->planes > 0 ? planes_of(tensor, operand.rank) : *tensor;
+        size_t size = map->planes > 0 ? PHB_PLANES_BYTES : (size_t)dtype_size(operand.dtype);
         _Alignas(PHB_MAP_ALIGN) char encoded[PHB_MAP_BYTES];
         for (int k = 0; k < operand.rank; k++)
             if (tensor->extent[k] > INT32_MAX)
                 return error_set(error,
                     "a super-tile of '%s' has %" PRId64 " elements along axis %d, and a card copies from at most %d: make it smaller", operand.name,
                     tensor->extent[k], k, INT32_MAX);
-        CudaResult result = encode(cuda, map, operand.rank, (size_t)dtype_size(operand.dtype), tensor, encoded);
+        CudaResult result = encode(cuda, map, rank_of(map, operand.rank), size, &planes, encoded);
         char what[192];
         snprintf(what, sizeof what, "cannot make a tensor map of '%.64s' for kernel '%.64s'", operand.name, cuda->kernel->name);
         if (result != 0)

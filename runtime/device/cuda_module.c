@@ -91,6 +91,8 @@ static bool stage_fits(const CudaDevice *cuda, const PhbThreadStage *code, Error
 static bool ready_stage(CudaDevice *cuda, const PhbThreadStage *code, CudaStage *stage, Error *error) {
     const CudaDriver *driver = cuda->driver;
     *stage = (CudaStage){.threads = (unsigned)code->threads, .shared = (unsigned)code->shared, .maps = code->maps, .map_count = code->map_count};
+    for (int m = 0; m < code->map_count; m++)
+        stage->has_planes |= code->maps[m].planes > 0;
     CudaResult result = driver->module_function(&stage->function, cuda->module, code->entry);
     if (result != 0)
         return cuda_fail(driver, error, result, code->entry);
@@ -159,10 +161,16 @@ bool cuda_load(CudaDevice *cuda, const PhbVariant *variant, Error *error) {
         return refuse_images(cuda, variant, error);
     if (!load_image(cuda, code, error))
         return false;
-    cuda->stages = new_zeroed((size_t)(kernel->stage_count + kernel->helper_count), sizeof *cuda->stages);
-    for (int s = 0; s < kernel->stage_count + kernel->helper_count; s++)
+    int count = kernel->stage_count + kernel->helper_count;
+    bool has_planes = false;
+    cuda->stages = new_zeroed((size_t)count + 1, sizeof *cuda->stages);
+    for (int s = 0; s < count; s++) {
         if (!ready_stage(cuda, &code->stages[s], &cuda->stages[s], error))
             return false;
+        has_planes |= cuda->stages[s].has_planes;
+    }
+    if (has_planes && !ready_stage(cuda, &code->stages[count], &cuda->stages[count], error))
+        return false;
     char name[64];
     image_name(code, name, sizeof name);
     snprintf(cuda->description, sizeof cuda->description, "%s, %s", cuda->card, name);

@@ -1,6 +1,7 @@
 /* The simulator as a device: one system thread carries out launches in turn, cluster by cluster, in an order drawn from the seed. */
 #include "runtime/device/simt.h"
 #include "runtime/device/device.h"
+#include "runtime/device/planes.h"
 #include "runtime/thread.h"
 
 #include <immintrin.h>
@@ -27,6 +28,7 @@ typedef struct SimtDevice {
     void *tiles;
     CtaRunner runner;
     SimtMemory memory;
+    SimtMemory planes; /* the same of the pass that computes planes, where there is one */
     uint64_t launches; /* so far: each has an order of its own */
     pthread_t thread;
     bool running;
@@ -78,11 +80,16 @@ static bool is_cancelled(SimtDevice *simt) {
     return cancelled;
 }
 
-static bool run_launch(SimtDevice *simt, const SimtLaunch *what, Error *error) {
-    const PhbThreadStage *stage = &simt->stages[what->stage];
-    const int32_t *size = simt->kernel->cluster_dims;
-    const int64_t *grid = what->launch->grid;
-    CtaSetup setup = {.kernel = simt->kernel->name,
+/* The pass as a kernel of its own. */
+static const PhbTensor pass_tensors[] = {{.name = "tensor", .dtype = PHB_F32, .rank = 2}, {.name = "planes", .dtype = PHB_BF16, .rank = 3}};
+static const int8_t pass_modes[] = {PHB_READ, PHB_WRITE};
+static const PhbStage pass_stage = {.loop = -1, .modes = pass_modes};
+static const PhbKernel pass_kernel = {.name = "planes", .tensors = pass_tensors, .tensor_count = 2, .cluster_dims = {1, 1, 1}};
+
+static bool run_stage(SimtDevice *simt, SimtMemory *memory, const PhbStage *use, const PhbThreadStage *stage, const PhbLaunch *launch, Error *error) {
+    const int32_t *size = memory->kernel->cluster_dims;
+    const int64_t *grid = launch->grid;
+    CtaSetup setup = {.kernel = memory->kernel->name,
         .file = simt->file,
         .threads = stage->threads,
         .shared = stage->shared,
@@ -90,19 +97,34 @@ static bool run_launch(SimtDevice *simt, const SimtLaunch *what, Error *error) {
         .shuffle = simt->options.seed != 0,
         .seed = simt->options.seed * 0x9e3779b97f4a7c15 + simt->launches++,
         .elect = (ElectedLane)simt->options.elect,
-        .context = &simt->memory,
+        .context = memory,
         .ends = simt_thread_ends,
         .advance = simt_bulks_advance};
-    if (!runner_prepare(&simt->runner, &setup, error) ||
-        !simt_memory_begin_launch(&simt->memory, &simt->kernel->stages[what->stage], stage, what->launch, error))
+    if (!runner_prepare(&simt->runner, &setup, error) || !simt_memory_begin_launch(memory, use, stage, launch, error))
         return false;
     Order order = draw_order(simt, (uint64_t)(grid[0] / size[0] * (grid[1] / size[1]) * (grid[2] / size[2])));
     for (uint64_t c = 0; c < order.count && !is_cancelled(simt); c++) {
-        simt_memory_begin_cluster(&simt->memory);
-        if (!runner_run(&simt->runner, stage->run, what->launch, next_in_order(&order), simt->memory.shared, error))
+        simt_memory_begin_cluster(memory);
+        if (!runner_run(&simt->runner, stage->run, launch, next_in_order(&order), memory->shared, error))
             return false;
     }
     return true;
+}
+
+static int stage_count(const PhbKernel *kernel) {
+    return kernel->stage_count + kernel->helper_count;
+}
+
+static bool run_launch(SimtDevice *simt, const SimtLaunch *what, Error *error) {
+    const PhbThreadStage *stage = &simt->stages[what->stage];
+    for (int m = 0; m < stage->map_count; m++) {
+        PlanesPass pass;
+        int tensor = stage->maps[m].tensor;
+        if (planes_first(stage->maps, m) && planes_pass(&what->launch->tensors[tensor], simt->kernel->tensors[tensor].rank, &pass) &&
+            !run_stage(simt, &simt->planes, &pass_stage, &simt->stages[stage_count(simt->kernel)], &pass.launch, error))
+            return false;
+    }
+    return run_stage(simt, &simt->memory, &simt->kernel->stages[what->stage], stage, what->launch, error);
 }
 
 static void *work(void *context) {
@@ -165,6 +187,7 @@ static void simt_close(Device *device) {
     pthread_mutex_destroy(&simt->mutex);
     runner_fini(&simt->runner);
     simt_memory_close(&simt->memory);
+    simt_memory_close(&simt->planes);
     free(simt->tiles);
     free(simt->queue);
     free(simt->file);
@@ -189,8 +212,12 @@ static char *source_file(const PhbKernel *kernel) {
 static Device *simt_open(const PhbVariant *variant, const DeviceOptions *options, Error *error) {
     const PhbKernel *kernel = options->kernel;
     int64_t shared = 0;
-    for (int s = 0; s < kernel->stage_count + kernel->helper_count; s++)
+    bool has_planes = false;
+    for (int s = 0; s < stage_count(kernel); s++) {
         shared = variant->simt[s].shared > shared ? variant->simt[s].shared : shared;
+        for (int m = 0; m < variant->simt[s].map_count; m++)
+            has_planes |= variant->simt[s].maps[m].planes > 0;
+    }
     SimtDevice *simt = new_zeroed(1, sizeof *simt);
     simt->base.type = &simt_device;
     simt->kernel = kernel;
@@ -207,6 +234,7 @@ static Device *simt_open(const PhbVariant *variant, const DeviceOptions *options
     pthread_cond_init(&simt->work, NULL);
     int ctas = kernel->cluster_dims[0] * kernel->cluster_dims[1] * kernel->cluster_dims[2];
     simt->running = simt_memory_open(&simt->memory, kernel, shared, ctas, simt->options.weak, error) &&
+                    (!has_planes || simt_memory_open(&simt->planes, &pass_kernel, variant->simt[stage_count(kernel)].shared, 1, false, error)) &&
                     thread_start(&simt->thread, "phb-simt", work, simt, error);
     if (simt->running)
         return &simt->base;

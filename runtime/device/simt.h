@@ -96,8 +96,9 @@ typedef struct SimtGroup SimtGroup;
 typedef struct SimtMemory {
     bool weak; /* races do not trap: a read that is not ordered after a write gets what was there before */
     const PhbKernel *kernel;
-    SimtTensor *tensors; /* as kernel->tensors, then kernel->states */
-    int tensor_count;
+    SimtTensor *tensors;           /* as kernel->tensors, then kernel->states; behind them the planes of each */
+    int tensor_count;              /* without planes */
+    PhbTensorArg *planes;          /* by tensor: where they lie, if the stage has maps of them */
     char *shared;                  /* of the cluster's CTAs */
     int64_t all_bytes;             /* of it */
     const PhbThreadStage *threads; /* of this stage */

@@ -185,8 +185,10 @@ static void copy_box(const Box *box) {
 }
 
 static Box box_of(const SimtBulk *bulk, bool landing) {
-    const SimtTensor *tensor = &memory_of(bulk->thread->cta->runner)->tensors[bulk->map->tensor];
-    return (Box){bulk, tensor, bulk->map->tensor, (int)tensor->size, landing};
+    const SimtMemory *memory = memory_of(bulk->thread->cta->runner);
+    int index = bulk->map->tensor + (bulk->map->planes > 0 ? memory->tensor_count : 0);
+    const SimtTensor *tensor = &memory->tensors[index];
+    return (Box){bulk, tensor, index, (int)tensor->size, landing};
 }
 
 /* What the driver refuses to encode, or the hardware to carry out. */

@@ -1,4 +1,5 @@
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "runtime/device/planes.h"
 #include "runtime/device/simt.h"
 
 #include <inttypes.h>
@@ -24,7 +25,8 @@ bool simt_memory_open(SimtMemory *memory, const PhbKernel *kernel, int64_t share
         .tensor_count = kernel->tensor_count + kernel->state_count,
         .all_bytes = runner_shared_step(shared_bytes) * ctas};
     size_t bytes = (size_t)memory->all_bytes;
-    memory->tensors = new_zeroed((size_t)memory->tensor_count + 1, sizeof *memory->tensors);
+    memory->tensors = new_zeroed((size_t)memory->tensor_count * 2 + 1, sizeof *memory->tensors);
+    memory->planes = new_zeroed((size_t)memory->tensor_count + 1, sizeof *memory->planes);
     memory->granules = malloc(bytes / GRANULE_BYTES);
     memory->shared = aligned_alloc(PHB_SHARED_ALIGN, bytes);
     memory->shared_cells = map_cells(bytes * sizeof(Cell), error);
@@ -46,6 +48,7 @@ void simt_memory_close(SimtMemory *memory) {
     simt_bulks_close(memory);
     simt_groups_close(memory);
     free(memory->tensors);
+    free(memory->planes);
     free(memory->granules);
     free(memory->shared);
     *memory = (SimtMemory){0};
@@ -63,18 +66,35 @@ static bool watch_tensor(SimtTensor *tensor, Error *error) {
     return (tensor->cells = map_cells(bytes, error)) != NULL;
 }
 
-static void view_tensor(SimtTensor *tensor, const PhbKernel *kernel, int index, const PhbTensorArg *argument) {
-    const PhbState *state = index >= kernel->tensor_count ? &kernel->states[index - kernel->tensor_count] : NULL;
-    int whole = state && state->partial ? state->partial - 1 : index; /* what it is cut as */
-    tensor->name = state ? state->name : kernel->tensors[index].name;
-    tensor->dtype = state ? state->dtype : kernel->tensors[index].dtype;
-    tensor->rank = whole >= kernel->tensor_count ? 3 : kernel->tensors[whole].rank;
+static void view_elements(SimtTensor *tensor, const PhbTensorArg *argument) {
     tensor->argument = argument;
     tensor->size = dtype_size(tensor->dtype);
     tensor->rows = 1;
     for (int a = 0; a + 1 < tensor->rank; a++)
         tensor->rows *= argument->extent[a];
     tensor->columns = argument->extent[tensor->rank - 1];
+}
+
+static void view_tensor(SimtTensor *tensor, const PhbKernel *kernel, int index, const PhbTensorArg *argument) {
+    const PhbState *state = index >= kernel->tensor_count ? &kernel->states[index - kernel->tensor_count] : NULL;
+    int whole = state && state->partial ? state->partial - 1 : index; /* what it is cut as */
+    tensor->name = state ? state->name : kernel->tensors[index].name;
+    tensor->dtype = state ? state->dtype : kernel->tensors[index].dtype;
+    tensor->rank = whole >= kernel->tensor_count ? 3 : kernel->tensors[whole].rank;
+    view_elements(tensor, argument);
+}
+
+/* Of those tensors that the stage has maps of planes of. */
+static void view_planes(SimtMemory *memory, const PhbThreadStage *threads) {
+    for (int m = 0; m < threads->map_count; m++) {
+        int t = threads->maps[m].tensor;
+        const SimtTensor *of = &memory->tensors[t];
+        if (!planes_first(threads->maps, m))
+            continue;
+        memory->planes[t] = planes_of(of->argument, of->rank);
+        memory->tensors[memory->tensor_count + t] = (SimtTensor){.name = of->name, .dtype = PHB_BF16, .rank = of->rank + 1};
+        view_elements(&memory->tensors[memory->tensor_count + t], &memory->planes[t]);
+    }
 }
 
 bool simt_memory_begin_launch(SimtMemory *memory, const PhbStage *stage, const PhbThreadStage *threads, const PhbLaunch *launch, Error *error) {
@@ -92,6 +112,7 @@ bool simt_memory_begin_launch(SimtMemory *memory, const PhbStage *stage, const P
         if (launch->tensors[t].base != NULL && memory->tensors[t].written && !watch_tensor(&memory->tensors[t], error))
             return false;
     }
+    view_planes(memory, threads);
     return true;
 }
 

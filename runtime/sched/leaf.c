@@ -1,5 +1,6 @@
 /* The choice of a leaf variant, and what each of its launches gets: dims, CTAs, extents of states. Requires the problem's grid, loops and operands.
  */
+#include "runtime/device/planes.h"
 #include "runtime/sched/sched.h"
 
 #include <inttypes.h>
@@ -208,8 +209,29 @@ static bool size_states(Problem *problem, Error *error) {
     return true;
 }
 
+/* The variant's code has planes behind some tiles. */
+static bool add_planes(Problem *problem, Error *error) {
+    for (int t = 0; problem->variant->planes != NULL && t < problem->kernel->tensor_count; t++) {
+        Operand *operand = &problem->operands[t];
+        int64_t padded[PHB_MAX_RANK], planes;
+        for (int k = 0; k < PHB_MAX_RANK; k++)
+            padded[k] = operand->size[k] + 2 * operand->halo[k];
+        if (problem->variant->planes[t] == 0)
+            continue;
+        if (!tile_bytes(operand->rank, operand->element, padded, &operand->bytes) || !planes_bytes(operand->rank, padded, &planes) ||
+            __builtin_add_overflow(operand->bytes, planes, &operand->bytes))
+            return error_set(error, "tensor '%s': a tile with its planes takes more than 2^63 bytes", operand->name);
+    }
+    return true;
+}
+
+/* The variant's launches and what they want of memory. */
+static bool bind_leaf(Problem *problem, const PhbVariant *variant, const int64_t *whole, Error *error) {
+    return bind_variant(problem, variant, whole, error) && size_states(problem, error) && add_planes(problem, error);
+}
+
 bool leaf_reshape(Problem *problem, const int64_t *whole, Error *error) {
-    return bind_variant(problem, problem->variant, whole, error) && size_states(problem, error);
+    return bind_leaf(problem, problem->variant, whole, error);
 }
 
 /* ---- the choice ---- */
@@ -268,7 +290,7 @@ bool leaf_choose(Problem *problem, LeafChoice choice, const int64_t *whole, Erro
             best = variant;
     }
     if (best != NULL)
-        return bind_variant(problem, best, whole, error) && size_states(problem, error);
+        return bind_leaf(problem, best, whole, error);
     if (undivided.dim >= 0)
         return refuse_undivided(kernel, &undivided, error);
     *error = reason;

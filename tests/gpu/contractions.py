@@ -47,6 +47,16 @@ def several(m, n, k, values):
     return {"A": a, "B": b, "W": w, "C": c, "D": d}, {}, {"C": (a.double() @ b.double()) * y, "D": y - sums}
 
 
+def split(m, n, k, values):
+    a, b, c = normal(m, k, dtype=torch.float32), normal(k, n, dtype=torch.float32), poisoned(m, n, dtype=torch.float32)
+    return {"A": a, "B": b, "C": c}, {}, {"C": a.double() @ b.double()}
+
+
+def grams(m, n, k, values):
+    a, c = normal(3, m, k, dtype=torch.float32), poisoned(3, m, m, dtype=torch.float32)
+    return {"A": a, "C": c}, {"H": 3}, {"C": a.double() @ a.double().mT}
+
+
 def check(image, size):
     global failures
     tensors, more, exact = globals()[image.about["kernel"]](*size, image.about["values"])
@@ -54,7 +64,8 @@ def check(image, size):
     torch.cuda.synchronize()
     for name, right in exact.items():
         error = ((tensors[name].double() - right).abs().max() / right.pow(2).mean().sqrt().clamp_min(1e-6)).item()
-        bound = 4e-3 if tensors[name].dtype == torch.float16 else 2e-4
+        is_split = image.about["kernel"] in ("split", "grams")
+        bound = 4e-3 if tensors[name].dtype == torch.float16 else 1e-5 if is_split else 2e-4
         if not error <= bound:
             failures += 1
             print(f"{image.name} {size}: error {error:.1e} in {name}")

@@ -16,6 +16,7 @@ DTYPES = {
 MAX_RANK = 4
 ROW_ALIGN = 128
 MAP_BYTES, MAP_ALIGN = 128, 64
+PLANES, PLANES_ROWS, PLANES_COLUMNS = 3, 8, 512
 
 
 def _check(result, what):
@@ -42,6 +43,13 @@ def tensor_map(tensor, row_axis, rows, columns, swizzle):
 
 def ceildiv(a, b):
     return -(-a // b)
+
+
+def packed(tensor):
+    """A PhbTensorArg."""
+    extent = list(tensor.shape) + [1] * (MAX_RANK - tensor.dim())
+    pitch = (tensor.stride(-2) if tensor.dim() > 1 else tensor.shape[0]) * tensor.element_size()
+    return struct.pack("<Q4qq4q4q", tensor.data_ptr(), *extent, pitch, 0, 0, 0, 0, *extent)
 
 
 class Attribute(ctypes.Structure):
@@ -95,9 +103,7 @@ class Image:
         for tensor in about["tensors"]:
             t = tensors[tensor["name"]]
             assert t.dtype == DTYPES[tensor["dtype"]] and t.dim() == tensor["rank"] and t.stride(-1) == 1
-            extent = list(t.shape) + [1] * (MAX_RANK - t.dim())
-            pitch = (t.stride(-2) if t.dim() > 1 else t.shape[0]) * t.element_size()
-            parameter += struct.pack("<Q4qq4q4q", t.data_ptr(), *extent, pitch, 0, 0, 0, 0, *extent)
+            parameter += packed(t)
         for scalar in about["scalars"]:
             form = {"f32": "<f4x", "f64": "<d", "i32": "<i4x", "i64": "<q"}[scalar["dtype"]]
             parameter += struct.pack(form, scalars[scalar["name"]])
@@ -105,8 +111,13 @@ class Image:
         names = {**dims, "ceildiv": ceildiv, "extent": lambda t, k: t.shape[k], "min": min, "max": max, **tensors}
         grid = [eval(text.replace("/", "//"), {}, names) for text in about["grid"]]
         parameter += struct.pack("<9q", *grid, 0, 0, 0, 1, 1, 1)
-        for number, (tensor, *box) in enumerate(about["stages"][0]["maps"]):
-            parameter += b"\0" * (-len(parameter) % MAP_ALIGN if number == 0 else 0) + tensor_map(tensors[about["tensors"][tensor]["name"]], *box)
+        passes, planes = [], {}
+        for number, (tensor, *box, split) in enumerate(about["stages"][0]["maps"]):
+            t = tensors[about["tensors"][tensor]["name"]]
+            if split and tensor not in planes:
+                planes[tensor] = padded(torch.empty(PLANES, *t.shape, dtype=torch.bfloat16, device=t.device))
+                passes.append(self.split(t, planes[tensor]))
+            parameter += b"\0" * (-len(parameter) % MAP_ALIGN if number == 0 else 0) + tensor_map(planes[tensor] if split else t, *box)
         holder = ctypes.create_string_buffer(parameter, len(parameter))
         pointers = (ctypes.c_void_p * 1)(ctypes.cast(holder, ctypes.c_void_p))
         cluster = about["cluster"]
@@ -116,10 +127,29 @@ class Image:
                         ctypes.pointer(attribute), 1 if attribute.cluster[0] > 1 else 0)
 
         def launch():
+            for one in passes:
+                one()
             config.stream = torch.cuda.current_stream().cuda_stream
             _check(_driver.cuLaunchKernelEx(ctypes.byref(config), self.functions[0], pointers, None), self.name)
 
-        launch.keep = (holder, attribute, tensors)
+        launch.keep = (holder, attribute, tensors, planes)
+        return launch
+
+    def split(self, tensor, planes):
+        """A function that launches the pass which computes a tensor's planes."""
+        rows, columns = tensor.numel() // tensor.shape[-1], tensor.shape[-1]
+        matrix, all_planes = tensor.as_strided((rows, columns), tensor.stride()[-2:]), planes.as_strided((PLANES, rows, columns), (rows * planes.stride(-2), *planes.stride()[-2:]))
+        grid = [ceildiv(columns, PLANES_COLUMNS), ceildiv(rows, PLANES_ROWS), 1]
+        parameter = packed(matrix) + packed(all_planes) + struct.pack("<11q", rows, columns, *grid, 0, 0, 0, 1, 1, 1)
+        holder = ctypes.create_string_buffer(parameter, len(parameter))
+        pointers = (ctypes.c_void_p * 1)(ctypes.cast(holder, ctypes.c_void_p))
+        stage = self.about["stages"][-1]
+
+        def launch():
+            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+            _check(_driver.cuLaunchKernel(self.functions[-1], grid[0] * grid[1], 1, 1, stage["threads"], 1, 1, stage["shared"], stream, pointers, None), self.name)
+
+        launch.keep = holder
         return launch
 
 

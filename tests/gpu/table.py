@@ -193,6 +193,12 @@ def gemm_tf32(m, n, k):
                peer, "cuBLAS", lambda: a.double() @ b.double())
 
 
+def gemm_split(m, n, k):
+    a, b, c = normal(m, k), normal(k, n), normal(m, n)
+    yield Work(f"gemm f32 by bf16x6 {m}x{n}x{k}", "gemm.ptx", "gemm_bf16x6", {"A": a, "B": b, "C": c}, ["C"], {}, {"M": m, "N": n, "K": k}, 2 * m * n * k,
+               "TFLOP/s", lambda: a @ b, "cuBLAS SGEMM", lambda: a.double() @ b.double())
+
+
 def gemm(m, n, k, kind):
     dtype = phobos.DTYPES[kind]
     a, b, c = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype), normal(m, n, dtype=dtype)
@@ -304,6 +310,7 @@ def all_work():
         for kind in ("f32", "f16", "bf16"):
             yield from gemm(size, size, size, kind)
         yield from gemm_tf32(size, size, size)
+        yield from gemm_split(size, size, size)
         yield from gemm_i8(size, size, size)
     for depth in (64, 128):
         for causal in (False, True):

@@ -72,7 +72,7 @@ static const PhbDim dims[1];
 static const PhbStage stages[1];
 static const PhbThreadStage code[] = {{.entry = "scale", .threads = 96, .shared = 2048}}, absent[] = {{.entry = "nobody", .threads = 96}},
                             wide[] = {{.entry = "scale", .threads = 2048}}, fat[] = {{.entry = "scale", .threads = 96, .shared = 300000}};
-static const PhbTensorMap maps[] = {{0, 1, 64, 32, 128}, {1, 0, 8, 16, 64}};
+static const PhbTensorMap maps[] = {{0, 1, 64, 32, 128, 0}, {1, 0, 8, 16, 64, 0}};
 static const PhbThreadStage mapped[] = {{.entry = "scale", .threads = 96, .shared = 2048, .maps = maps, .map_count = 2}};
 static const PhbThreadStage *variant_stages = code;
 

@@ -143,7 +143,7 @@ static bool run_product(uint64_t seed) {
     PhbTensorArg arguments[2] = {
         {.base = a_factor, .extent = {M, K, 1, 1}, .pitch = PITCH}, {.base = b_factor, .extent = {n, K, 1, 1}, .pitch = PITCH}};
     int span = span_of(form->turned ? form->columns : form->depth);
-    PhbTensorMap maps[2] = {{0, 0, TILE_M, form->depth, form->depth * 2}, {1, 0, form->turned ? form->depth : form->columns, span / 2, span}};
+    PhbTensorMap maps[2] = {{0, 0, TILE_M, form->depth, form->depth * 2, 0}, {1, 0, form->turned ? form->depth : form->columns, span / 2, span, 0}};
     if (form->turned) {
         arguments[1].extent[0] = K;
         arguments[1].extent[1] = n;

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "gemm_f32_v3" and, where there are several stages, "_s1". */
+/* "gemm_f32_v3" and, where there are several stages, "_s1"; behind the last one, of the pass that computes planes. */
 static const char *entry_name(Context *context, const ClusterKernel *kernel, int variant, int stage) {
     const char *name = kernel->kernel->signature.name;
+    if (stage == kernel->stages.count)
+        return arena_printf(context->arena, "%s_v%d_planes", name, variant);
     if (kernel->stages.count == 1)
         return arena_printf(context->arena, "%s_v%d", name, variant);
     return arena_printf(context->arena, "%s_v%d_s%d", name, variant, stage);
@@ -53,28 +55,33 @@ static bool make_image(Images *images, ClusterKernel *kernel, int number, const 
     const Signature *signature = &kernel->kernel->signature;
     GpuVariant *variant = &kernel->gpu_variants.items[number];
     GpuImage image = {.target = target->name, .arch = target->arch, .specific = target->specific};
-    image.stages = NEW_ARRAY(context->arena, GpuStage, kernel->stages.count);
-    NvptxStage *stages = NEW_ARRAY(context->arena, NvptxStage, kernel->stages.count);
+    int count = kernel->stages.count;
+    image.stages = NEW_ARRAY(context->arena, GpuStage, count + 1);
+    NvptxStage *stages = NEW_ARRAY(context->arena, NvptxStage, count + 1);
     bool has_maps = false;
     if (signature->cluster_dims[0] && target->arch < 90) {
         *why = "thread-block clusters need sm_90";
         return false;
     }
-    for (int s = 0; s < kernel->stages.count; s++) {
-        IrKernel *leaf = simt_lay_out(context, variant->stages[s], variant->values, &target->simt, why);
+    for (int s = 0; s < count + image.has_planes; s++) {
+        IrKernel *leaf =
+            s == count ? simt_planes(context, &target->simt, why) : simt_lay_out(context, variant->stages[s], variant->values, &target->simt, why);
         if (!leaf)
             return false;
-        layout_remarks(context, leaf, target->name, values_text(context, signature, variant->values));
+        if (s < count)
+            layout_remarks(context, leaf, target->name, values_text(context, signature, variant->values));
         const char *entry = entry_name(context, kernel, number, s);
         image.stages[s] = (GpuStage){.entry = entry, .threads = leaf->threads, .shared = leaf->shared_bytes};
         image.stages[s].maps = simt_maps(context, leaf, &image.stages[s].map_count);
         has_maps |= image.stages[s].map_count > 0;
+        image.has_planes |= simt_needs_planes(image.stages[s].maps, image.stages[s].map_count);
         stages[s] = (NvptxStage){leaf, entry};
     }
     if (only_bulk && !has_maps)
         return false;
-    Unit *unit =
-        nvptx_emit(context, target, stages, kernel->stages.count, signature->fastmath, images->optimise, images->file, images->targets->debug);
+    for (int s = 0; s < count; s++)
+        simt_note_planes(context, variant, kernel->tensors.count, image.stages[s].maps, image.stages[s].map_count);
+    Unit *unit = nvptx_emit(context, target, stages, count + image.has_planes, images->optimise, images->file, images->targets->debug);
     put_image(images, variant, &image, unit, signature->span);
     return true;
 }
@@ -216,13 +223,13 @@ static void print_image(Context *context, Buffer *buffer, const ClusterKernel *k
     int64_t dims[3];
     cluster_extents(context, signature, variant->values, dims);
     buffer_printf(buffer, ", \"cluster\": [%lld, %lld, %lld], \"stages\": [", (long long)dims[0], (long long)dims[1], (long long)dims[2]);
-    for (int s = 0; s < kernel->stages.count; s++) {
+    for (int s = 0; s < kernel->stages.count + image->has_planes; s++) {
         const GpuStage *stage = &image->stages[s];
         buffer_printf(buffer, "%s{\"entry\": \"%s\", \"threads\": %d, \"shared\": %lld, \"maps\": [", s ? ", " : "", stage->entry, stage->threads,
             (long long)stage->shared);
         for (int i = 0; i < stage->map_count; i++)
-            buffer_printf(buffer, "%s[%d, %d, %d, %d, %d]", i ? ", " : "", stage->maps[i].tensor, stage->maps[i].row_axis, stage->maps[i].rows,
-                stage->maps[i].columns, stage->maps[i].swizzle);
+            buffer_printf(buffer, "%s[%d, %d, %d, %d, %d, %d]", i ? ", " : "", stage->maps[i].tensor, stage->maps[i].row_axis, stage->maps[i].rows,
+                stage->maps[i].columns, stage->maps[i].swizzle, stage->maps[i].planes);
         buffer_puts(buffer, "]}");
     }
     buffer_printf(buffer, "]}\n%s\n", image->text);

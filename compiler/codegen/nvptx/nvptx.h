@@ -29,8 +29,8 @@ typedef struct NvptxStage {
 
 void nvptx_initialise(void); /* once, before what follows */
 /* The module of some stages for one target, and what makes PTX of it: a UnitTranslate. */
-Unit *nvptx_emit(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise, const char *file,
-    const DebugSource *debug);
+Unit *nvptx_emit(
+    Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, int optimise, const char *file, const DebugSource *debug);
 void nvptx_translate(Unit *unit);
 
 /* ---- assemble.c ---- */

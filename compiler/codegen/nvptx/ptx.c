@@ -51,8 +51,8 @@ void nvptx_initialise(void) {
     LLVMInitializeNVPTXAsmPrinter();
 }
 
-Unit *nvptx_emit(Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, bool fastmath, int optimise, const char *file,
-    const DebugSource *debug) {
+Unit *nvptx_emit(
+    Context *context, const NvptxTarget *target, const NvptxStage *stages, int count, int optimise, const char *file, const DebugSource *debug) {
     Unit *unit = NEW(context->arena, Unit);
     unit->machine = make_machine(target, optimise, file);
     unit->file = file;
@@ -73,9 +73,10 @@ Unit *nvptx_emit(Context *context, const NvptxTarget *target, const NvptxStage *
         .exp2 = "llvm.nvvm.ex2.approx.ftz.f",
         .log2 = "llvm.nvvm.lg2.approx.ftz.f"};
     e->level = arithmetic;
-    e->fastmath = fastmath;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        e->fastmath = stages[i].kernel->signature.fastmath;
         simt_leaf(e, &target->simt, stages[i].kernel, stages[i].entry);
+    }
     return unit;
 }
 

@@ -148,19 +148,13 @@ static void pack_first(Simt *s, const IrValue *tile, int row, int64_t step, LLVM
         packed[i] = simt_pair(s, tile, find_register(tile->type->layout, row + i % 2 * OTHER_ROW, (int)step * STEP + i / 2 * SECOND_HALF));
 }
 
-static bool is_zero(const IrValue *tile) {
-    const IrOp *op = tile->def;
-    const IrOp *number = op && op->kind == OP_BROADCAST ? op->operands.items[0]->def : NULL;
-    return number && number->kind == OP_CONST && number->bits == 0;
-}
-
 static void emit_product(Simt *s, const IrOp *op) {
     const IrValue *result = op->results.items[0], *a = op->operands.items[0], *b = op->operands.items[1];
     const Layout *layout = result->type->layout;
     bool rows_along_k = op->kind == OP_WGMMA_T;
     int columns = columns_of(layout), count = simt_count(result->type);
     LLVMValueRef row = LLVMBuildAnd(s->e->builder, simt_warp_origin(s, layout, 0), simt_int(s, -GROUP_ROWS), ""); /* of the four warps' first one */
-    bool in_registers = a->type->kind == TYPE_TILE, is_fresh = is_zero(op->operands.items[2]);
+    bool in_registers = a->type->kind == TYPE_TILE, is_fresh = layout_bulk_is_zero(op->operands.items[2]);
     Operand first = {0}, second = find_operand(s, b, NULL, rows_along_k);
     if (!in_registers)
         first = find_operand(s, a, row, true);
@@ -197,6 +191,7 @@ static void emit_product_wait(Simt *s, const IrOp *op) {
 
 bool simt_bulk_op(Simt *s, const IrOp *op) {
     switch (op->kind) {
+    case OP_PLANES:
     case OP_BULK_RING:
         return true;
     case OP_MBARRIERS:

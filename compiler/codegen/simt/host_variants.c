@@ -5,6 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void check(Context *context, IrKernel *threads) {
+    const IrOp *at;
+    const char *broken = ir_verify_kernel(context, threads, &at);
+    if (!broken)
+        return;
+    fprintf(stderr, "phobosc: internal error in layout of '%s': %s\n", threads->signature.name, broken);
+    abort();
+}
+
 /* NULL where one of the stages cannot run: *why says so. */
 static IrKernel **lay_out(
     Context *context, const ClusterKernel *kernel, IrKernel *const *stages, const int64_t *values, const SimtTarget *target, const char **why) {
@@ -15,14 +24,25 @@ static IrKernel **lay_out(
         threads[s] = simt_lay_out(context, stages[s], values, target, why);
         if (!threads[s])
             return NULL;
-        const IrOp *at;
-        const char *broken = ir_verify_kernel(context, threads[s], &at);
-        if (broken) {
-            fprintf(stderr, "phobosc: internal error in layout of '%s': %s\n", threads[s]->signature.name, broken);
-            abort();
-        }
+        check(context, threads[s]);
     }
     return threads;
+}
+
+/* The pass, if some stage needs planes. False where it cannot run. */
+static bool lay_out_planes(Context *context, const ClusterKernel *kernel, GpuVariant *variant, const SimtTarget *target, const char **why) {
+    for (int s = 0; s < kernel->stages.count; s++) {
+        int count;
+        const PhbTensorMap *maps = simt_maps(context, variant->threads[s], &count);
+        simt_note_planes(context, variant, kernel->tensors.count, maps, count);
+        if (!variant->pass && simt_needs_planes(maps, count)) {
+            variant->pass = simt_planes(context, target, why);
+            if (!variant->pass)
+                return false;
+            check(context, variant->pass);
+        }
+    }
+    return true;
 }
 
 static bool refuse(Context *context, const ClusterKernel *kernel, const char *where, const char *why) {
@@ -59,6 +79,8 @@ static bool lay_out_kernel(Context *context, ClusterKernel *kernel, const SimtTa
         if (!has_one_cluster(context, kernel, variant->values))
             return false;
         variant->threads = lay_out(context, kernel, variant->stages, variant->values, simulator, &why);
+        if (variant->threads && !lay_out_planes(context, kernel, variant, simulator, &why))
+            variant->threads = NULL;
         some |= variant->threads != NULL;
     }
     return some || !simulator || refuse(context, kernel, "in the simulator", why);

@@ -27,7 +27,8 @@ PhbTensorMap *simt_maps(Context *context, const IrKernel *leaf, int *count) {
     PhbTensorMap *described = NEW_ARRAY(context->arena, PhbTensorMap, maps.count + 1);
     for (int i = 0; i < maps.count; i++) {
         const BulkMap *map = &maps.items[i];
-        described[i] = (PhbTensorMap){param_rank_among_kind(&leaf->signature, map->param), map->row_axis, map->rows, map->columns, map->swizzle};
+        described[i] =
+            (PhbTensorMap){param_rank_among_kind(&leaf->signature, map->param), map->row_axis, map->rows, map->columns, map->swizzle, map->planes};
     }
     *count = maps.count;
     return described;

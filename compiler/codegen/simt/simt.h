@@ -181,6 +181,13 @@ struct Simt {
 IrKernel *simt_lay_out(Context *context, IrKernel *stage, const int64_t *values, const SimtTarget *target, const char **why);
 PhbTensorMap *simt_maps(Context *context, const IrKernel *leaf, int *count);
 
+/* ---- planes.c ---- */
+
+IrKernel *simt_planes(Context *context, const SimtTarget *target, const char **why); /* the pass, at the memory level */
+bool simt_needs_planes(const PhbTensorMap *maps, int count);
+/* Notes the tensors that the maps want planes of. */
+void simt_note_planes(Context *context, GpuVariant *variant, int tensors, const PhbTensorMap *maps, int count);
+
 /* ---- leaf.c ---- */
 
 /* The code of a thread of `kernel`, which is at the memory level, as function `name` of e->module; e->level says what the target's arithmetic has. */
