@@ -43,7 +43,7 @@ static const IrOp *find_slice(const IrKernel *kernel, const IrValue *factor) {
     const IrOp *op = factor->def;
     if (op && op->kind == OP_SLOT)
         return find_copy(kernel->body, op->operands.items[0]);
-    const IrOp *load = op && op->kind == OP_STAGE ? op->operands.items[0]->def : NULL;
+    const IrOp *load = op && op->kind == OP_STAGE ? op->operands.items[0]->def : op; /* before there are slots, the load itself */
     return load && load->kind == OP_LOAD && ir_is_param(load->operands.items[0]) ? load : NULL;
 }
 
@@ -60,7 +60,7 @@ static int find_axis(const IrKernel *kernel, const IrValue *factor) {
 int layout_order(const IrKernel *kernel) {
     enum { AT_ONCE = 132, X = 0, Y = 1 };
     const IrOp *product = find_product(kernel->body);
-    if (!product || ir_has_thread_code(kernel) || kernel->signature.cluster_dims[0] || !kernel->signature.grid[X].counts.count ||
+    if (!product || kernel->signature.cluster_dims[0] || !kernel->signature.grid[X].counts.count ||
         !kernel->signature.grid[Y].counts.count)
         return 0;
     int axes[2] = {find_axis(kernel, product->operands.items[0]), find_axis(kernel, product->operands.items[1])};
@@ -105,5 +105,5 @@ static bool loop_grows(const IrBlock *block) {
 }
 
 bool layout_grows(const IrKernel *kernel) {
-    return !ir_has_thread_code(kernel) && kernel->signature.grid[0].counts.count && loop_grows(kernel->body);
+    return !kernel->signature.cluster_dims[0] && kernel->signature.grid[0].counts.count && loop_grows(kernel->body);
 }
