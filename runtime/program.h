@@ -205,7 +205,8 @@ typedef struct PhbCpuCode {
 /* A thread of a host, the CPU device or the simulator: where it stands. Its code reads this, and hands it to what runtime/hooks.def names. */
 typedef struct PhbSimtThread {
     int64_t thread; /* in its CTA */
-    int64_t cta;    /* its CTA's number in the one-dimensional launch, as PhbGpuCode has it */
+    int64_t cta;    /* its CTA's number in the one-dimensional launch, as PhbGpuCode has it, */
+    int64_t ctas;   /* and of how many, where CTAs stay */
     int64_t rank;   /* of its CTA in its thread-block cluster, x fastest */
     char *shared;   /* memory of its CTA, PHB_SHARED_ALIGN-aligned */
 } PhbSimtThread;
@@ -260,6 +261,7 @@ typedef struct PhbThreadStage {
     int32_t array_count;
     const PhbTensorMap *maps;
     int32_t map_count;
+    int32_t stays;      /* 1: CTAs go on to further blocks of the grid, so that a launch needs no more of them than there is room for at once */
 } PhbThreadStage;
 
 /* Code for GPUs. An entry takes one parameter by value, these without gaps: PhbTensorArg tensors[] (states included), uint64_t scalars[], int64_t dims[],

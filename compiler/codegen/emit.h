@@ -22,7 +22,7 @@ typedef struct CpuLevel {
     bool has_fma;
     int vector_bytes;        /* of the widest registers */
     bool has_extremes;       /* llvm.maxnum and llvm.minnum are one instruction each that takes +0 for more than -0 */
-    const char *exp2, *log2; /* intrinsics on f32 that are near the result, for @fastmath; NULL: none */
+    const char *exp2, *log2, *reciprocal; /* intrinsics on f32 that are near the result, for @fastmath; NULL: none */
 } CpuLevel;
 
 typedef struct Emitter {

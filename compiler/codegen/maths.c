@@ -37,6 +37,10 @@ static LLVMValueRef emit_near(Emitter *e, OpKind kind, LLVMValueRef x) {
         return call_near(e, e->level->log2, x);
     if (kind == OP_LOG && e->level->log2)
         return multiply_near(e, call_near(e, e->level->log2, x), ln2);
+    if (kind == OP_SIGMOID && e->level->exp2 && e->level->reciprocal) {
+        LLVMValueRef power = call_near(e, e->level->exp2, multiply_near(e, x, -log2e));
+        return call_near(e, e->level->reciprocal, LLVMBuildFAdd(e->builder, power, LLVMConstReal(e->f32, 1), ""));
+    }
     return NULL;
 }
 

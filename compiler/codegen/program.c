@@ -278,7 +278,7 @@ static LLVMValueRef maps_table(Emitter *e, const GpuStage *stage) {
 
 static LLVMValueRef stage_record(Emitter *e, const GpuStage *stage, LLVMValueRef run, const IrOps *arrays) {
     return RECORD(e, PhbThreadStage, string(e, stage->entry), run, int32(e, stage->threads), int32(e, (int)stage->shared), arrays_table(e, arrays),
-        int32(e, arrays->count), maps_table(e, stage), int32(e, stage->map_count));
+        int32(e, arrays->count), maps_table(e, stage), int32(e, stage->map_count), int32(e, stage->stays));
 }
 
 static LLVMValueRef gpu_record(Emitter *e, const ClusterKernel *kernel, const GpuImage *image) {
@@ -302,7 +302,7 @@ static LLVMValueRef simulator_stages(Emitter *e, const ClusterKernel *kernel, in
         LLVMValueRef run = find_function(e, name);
         const IrKernel *threads = s < kernel->stages.count ? variant->threads[s] : variant->pass;
         IrOps arrays = ir_shared_arrays(e->context, threads);
-        GpuStage stage = {.entry = threads->signature.name, .threads = threads->threads, .shared = threads->shared_bytes};
+        GpuStage stage = {.entry = threads->signature.name, .threads = threads->threads, .shared = threads->shared_bytes, .stays = layout_stays(threads)};
         stage.maps = simt_maps(e->context, threads, &stage.map_count);
         vec_push(e->context->arena, &stages, stage_record(e, &stage, run, &arrays));
     }

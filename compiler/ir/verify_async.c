@@ -62,15 +62,21 @@ static bool check_expect(Verifier *v, const IrOp *op) {
     return check_mbarrier(v, op, 0, OP_MBARRIERS) && check_scalar(v, op->operands.items[2], PHB_BOOL, "a condition");
 }
 
+static bool is_bulk_slot(const IrValue *value) {
+    return is_of(value, OP_SLOT) && is_of(value->def->operands.items[0], OP_BULK_RING);
+}
+
 bool verify_bulk_copy(Verifier *v, const IrOp *op, const Type *slice) {
-    const IrValue *slot = operand_from_end(op, 4);
+    const IrValue *slot = operand_from_end(op, ir_values_stored(op->kind));
     if (op->operands.items[0]->type->kind != TYPE_TENSOR)
-        return verify_broken(v, "'bulk_copy' reads a tensor");
-    bool fits = is_of(slot, OP_SLOT) && is_of(slot->def->operands.items[0], OP_BULK_RING) && slice->kind == TYPE_TILE && slice->rank == 2 &&
+        return verify_broken(v, "'%s' is of a tensor", op_info[op->kind].text);
+    bool fits = is_bulk_slot(slot) && slice->kind == TYPE_TILE && slice->rank == 2 &&
                 slot->type->scalar == slice->scalar && verify_same_extent(v, slot->type->dims[0], slice->dims[0]) &&
                 verify_same_extent(v, slot->type->dims[1], slice->dims[1]);
     if (!fits)
         return verify_broken(v, "the slice is a '%s', and '%s' no slot for it", verify_type_text(v, slice), verify_type_text(v, slot->type));
+    if (op->kind == OP_BULK_STORE)
+        return true;
     return check_mbarrier(v, op, op->operands.count - 3, OP_MBARRIERS) && check_scalar(v, operand_from_end(op, 1), PHB_BOOL, "a condition");
 }
 
@@ -88,7 +94,7 @@ static bool check_wgmma(Verifier *v, const IrOp *op) {
     for (int i = 0; i < 2; i++) {
         const IrValue *factor = op->operands.items[i];
         bool is_tile = i == 0 && factor->type->kind == TYPE_TILE;
-        if (!is_tile && (!is_of(factor, OP_SLOT) || !is_of(factor->def->operands.items[0], OP_BULK_RING)))
+        if (!is_tile && !is_bulk_slot(factor))
             return verify_broken(v, "factor %d lies in no slot of a bulk ring", i + 1);
         if (is_tile && !has_layout(v, factor->type))
             return verify_broken(v, "the first factor, '%s', is not laid out like an accumulator", verify_type_text(v, factor->type));
@@ -106,8 +112,46 @@ static bool check_wait(Verifier *v, const IrOp *op) {
     return op->operands.items[0]->type == op->results.items[0]->type || verify_broken(v, "operand and result are of different types");
 }
 
+static bool check_slot_of(Verifier *v, const Type *tile, const IrValue *value) {
+    const Type *slot = value->type;
+    bool fits = is_bulk_slot(value) && tile->kind == TYPE_TILE && tile->rank == 2 && tile->scalar == slot->scalar &&
+                verify_same_extent(v, tile->dims[0], slot->dims[0]) && verify_same_extent(v, tile->dims[1], slot->dims[1]);
+    return fits || verify_broken(v, "'%s' is no slot for a '%s'", verify_type_text(v, slot), verify_type_text(v, tile));
+}
+
+static int find_register(const Layout *layout, int row, int64_t column) {
+    for (int i = 0; i < 1 << layout->registers; i++)
+        if (layout_register_at(layout, i, 0) == row && layout_register_at(layout, i, 1) == column)
+            return i;
+    return -1;
+}
+
+/* Every thread has the elements of its part. */
+static bool check_part(Verifier *v, const IrOp *op) {
+    const Type *from = op->operands.items[0]->type, *to = op->results.items[0]->type;
+    int64_t first, columns, all;
+    if (!op->dim || !dim_is_int(op->dim, &first) || from->kind != TYPE_TILE || to->kind != TYPE_TILE || from->rank != 2 || to->rank != 2 ||
+        from->scalar != to->scalar || !verify_same_extent(v, from->dims[0], to->dims[0]) || !dim_is_int(to->dims[1], &columns) ||
+        !dim_is_int(from->dims[1], &all) || first < 0 || first + columns > all)
+        return verify_broken(v, "a '%s' is no columns of a '%s'", verify_type_text(v, to), verify_type_text(v, from));
+    const Layout *whole = from->layout, *part = to->layout;
+    bool same = whole->warps == part->warps &&
+                memcmp(layout_lanes(whole), layout_lanes(part), sizeof(LayoutBasis) * (size_t)(LAYOUT_LANES + part->warps)) == 0;
+    for (int i = 0; same && i < 1 << part->registers; i++)
+        same = find_register(whole, layout_register_at(part, i, 0), first + layout_register_at(part, i, 1)) >= 0;
+    return same || verify_broken(v, "threads do not hold their elements of the part");
+}
+
 bool verify_async(Verifier *v, const IrOp *op) {
     switch (op->kind) {
+    case OP_PART:
+        return check_part(v, op);
+    case OP_BULK_PUT:
+        return check_slot_of(v, op->operands.items[0]->type, op->operands.items[1]);
+    case OP_BULK_GET:
+        return check_slot_of(v, op->results.items[0]->type, op->operands.items[0]);
+    case OP_BULK_STORE_WAIT:
+        return op->dim || verify_broken(v, "how many stores may be left is missing");
     case OP_BULK_RING:
         return check_ring(v, op->results.items[0]->type);
     case OP_PLANES:
@@ -240,9 +284,24 @@ static bool check_refills(Verifier *v, const IrBlock *block, bool is_free) {
     return true;
 }
 
+/* A slot is stored behind a barrier that all threads pass when they have put theirs. */
+static bool check_stores(Verifier *v, const IrBlock *block) {
+    bool is_put = false;
+    for (const IrOp *op = block->first; op; op = op->next) {
+        v->op = op;
+        is_put = op->kind == OP_BULK_PUT || (is_put && op->kind != OP_BARRIER);
+        if (op->kind == OP_BULK_STORE && is_put)
+            return verify_broken(v, "no barrier stands between what is put into the slot and its store");
+        for (int r = 0; r < op->regions.count; r++)
+            if (!check_stores(v, op->regions.items[r]))
+                return false;
+    }
+    return true;
+}
+
 bool verify_running(Verifier *v) {
     bool *running = NEW_ARRAY(v->context->arena, bool, v->value_count + 1);
     while (mark_running(v->body, running))
         ;
-    return check_uses(v, v->body, running) && check_refills(v, v->body, true) && check_expected(v, v->body);
+    return check_uses(v, v->body, running) && check_refills(v, v->body, true) && check_expected(v, v->body) && check_stores(v, v->body);
 }

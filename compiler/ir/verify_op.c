@@ -57,7 +57,11 @@ static bool check_const(Verifier *v, const IrOp *op) {
 
 static bool check_axis(Verifier *v, const IrOp *op) {
     int axes = 3;
-    if (op->operands.count == 1) {
+    if (op->kind == OP_BLOCK_OF) {
+        const IrOp *group = op->operands.items[1]->def;
+        if (!group || group->kind != OP_CONST || !verify_same_type(v, operand_type(op, 0), result_type(op)))
+            return verify_broken(v, "a block's number is an i64, and the rows of a group are a constant");
+    } else if (op->operands.count == 1) {
         if (operand_type(op, 0)->kind != TYPE_TENSOR)
             return verify_broken(v, "expected a tensor, found '%s'", verify_type_text(v, operand_type(op, 0)));
         axes = operand_type(op, 0)->rank;
@@ -105,7 +109,7 @@ static bool check_slice_values(Verifier *v, const IrOp *op, const Type *slice) {
     int first = op->operands.count - ir_values_stored(op->kind);
     if (op->kind == OP_ASYNC_COPY)
         return verify_copy(v, op, slice);
-    if (op->kind == OP_BULK_COPY)
+    if (op->kind == OP_BULK_COPY || op->kind == OP_BULK_STORE)
         return verify_bulk_copy(v, op, slice);
     if (slice->kind == TYPE_TILE)
         slice = type_laid_out(v->context->types, slice, op->results.count ? result_type(op)->layout : operand_type(op, first)->layout);

@@ -46,12 +46,23 @@ IrValue *ahead_select(Ahead *a, IrValue *condition, IrValue *x, IrValue *y) {
 IrValue *ahead_clone(Ahead *a, IrValue *value) {
     if (value == a->body->args.items[0])
         return a->turn;
-    if (!ir_is_inside(value, a->loop))
+    if (!ir_is_inside(value, a->tiles ? a->tiles : a->loop))
         return value;
+    if (value->def->kind == OP_BLOCK_OF)
+        return a->block[value->def->axis];
     VEC(IrValue *) operands = {0};
     for (int i = 0; i < value->def->operands.count; i++)
         vec_push(a->context->arena, &operands, ahead_clone(a, value->def->operands.items[i]));
     IrOp *op = ahead_op(a, value->def->kind, operands.items, operands.count, value->type);
     ir_copy_attributes(op, value->def);
     return op->results.items[0];
+}
+
+IrValue *ahead_carry(Ahead *a, IrOp *loop, IrValue *first) {
+    Arena *arena = a->context->arena;
+    IrValue *result = NEW(arena, IrValue);
+    *result = (IrValue){.type = first->type, .def = loop, .index = loop->results.count};
+    vec_push(arena, &loop->operands, first);
+    vec_push(arena, &loop->results, result);
+    return ir_block_arg(a->context, loop->regions.items[0], first->type, NULL);
 }

@@ -36,9 +36,10 @@ static void add_ring(const Walk *w, const IrOp *op, const IrOp *slot, bool write
 }
 
 static void add_copy(const Walk *w, const IrOp *op, Touches *touches) {
-    Touch touch = {.op = op, .param = op->operands.items[0]->index};
+    bool is_store = op->kind == OP_BULK_STORE;
+    Touch touch = {.op = op, .param = op->operands.items[0]->index, .writes = is_store};
     vec_push(w->context->arena, touches, touch);
-    add_ring(w, op, op->operands.items[op->operands.count - ir_values_stored(op->kind)]->def, true, touches);
+    add_ring(w, op, op->operands.items[op->operands.count - ir_values_stored(op->kind)]->def, !is_store, touches);
 }
 
 static void add_memory(const Walk *w, const IrOp *op, Touches *touches) {
@@ -73,8 +74,10 @@ static void add_factor(const Walk *w, const IrValue *factor, Touches *touches) {
 
 /* Before the op's own barrier, if it has one. */
 static void add_touches(const Walk *w, const IrOp *op, Touches *touches) {
-    if (op->kind == OP_ASYNC_COPY || op->kind == OP_BULK_COPY)
+    if (op->kind == OP_ASYNC_COPY || op->kind == OP_BULK_COPY || op->kind == OP_BULK_STORE)
         add_copy(w, op, touches);
+    else if (op->kind == OP_BULK_PUT)
+        add_ring(w, op, op->operands.items[1]->def, true, touches);
     else if (op_info[op->kind].attr == ATTR_SLICE)
         add_memory(w, op, touches);
     if (op->kind == OP_STAGE || has_scratch(op))
@@ -139,7 +142,7 @@ static bool same_threads(const Walk *w, const Touch *before, const Touch *touch)
     const IrOp *a = before->op, *b = touch->op;
     bool are_slices = op_info[a->kind].attr == ATTR_SLICE && op_info[b->kind].attr == ATTR_SLICE && !ir_is_atomic(a->kind) &&
                       !ir_is_atomic(b->kind) && a->kind != OP_ASYNC_COPY && b->kind != OP_ASYNC_COPY &&
-                      a->kind != OP_BULK_COPY && b->kind != OP_BULK_COPY;
+                      a->kind != OP_BULK_COPY && b->kind != OP_BULK_COPY && a->kind != OP_BULK_STORE && b->kind != OP_BULK_STORE;
     if (!are_slices || !slice_same(a, b) || access_type(a) != access_type(b) || !is_owned(w, access_type(a)))
         return false;
     if (before->loop && steps_over(a, before->loop))
@@ -150,7 +153,14 @@ static bool same_threads(const Walk *w, const Touch *before, const Touch *touch)
     return true;
 }
 
+static bool is_bulk(const IrOp *op) {
+    return op->kind == OP_BULK_COPY || op->kind == OP_BULK_STORE;
+}
+
+/* What bulk copies do to tensors happens behind the threads' backs, whatever the threads' barriers. */
 static bool conflicts(const Walk *w, const Touch *before, const Touch *touch) {
+    if (is_bulk(before->op) && is_bulk(touch->op) && touch->param >= 0)
+        return false;
     if (!(before->writes || touch->writes) || (before->by_thread && touch->by_thread) || before->param != touch->param)
         return false;
     if (before->ring && before->ring == touch->ring)

@@ -179,8 +179,9 @@ static int64_t threads_of(const Bulk *b) {
     return 0;
 }
 
-/* As many as fit, or as @pipeline says. Where few registers hold the sums, another CTA on the multiprocessor is worth more than further slots. */
-static bool choose_slots(Bulk *b, const LayoutLimits *limits) {
+/* As many as fit beside `reserved` bytes, or as @pipeline says. Where few registers hold the sums, another CTA on the multiprocessor is worth more than
+ * further slots. */
+static bool choose_slots(Bulk *b, const LayoutLimits *limits, int64_t reserved) {
     enum { RESERVED = 1024, ENOUGH = 4, FEW_SUMS = 64 }; /* bytes that a CTA takes beside its own */
     int64_t slot = slots_bytes(b->loads, b->load_count) + MBARRIERS * (int64_t)sizeof(int64_t), kept = slots_bytes(b->kept, b->kept_count);
     int64_t most = (limits->shared_bytes - kept) / slot, shared = (limits->shared_bytes / 2 - RESERVED - kept) / slot;
@@ -196,7 +197,7 @@ static bool choose_slots(Bulk *b, const LayoutLimits *limits) {
 }
 
 static bool match_loop(Bulk *b, const LayoutLimits *limits, const bool *stored) {
-    return b->ahead.loop->kind == OP_FOR && find_products(b, stored) && choose_slots(b, limits);
+    return b->ahead.loop->kind == OP_FOR && find_products(b, stored) && choose_slots(b, limits, 0);
 }
 
 static Bulk bulk_of(Context *context, IrKernel *kernel, IrOp *loop) {
@@ -234,10 +235,8 @@ const char *layout_bulk_refusal(Context *context, IrKernel *kernel, const Layout
         return "something else in its loop uses a factor, or is a product that cannot, or the loop's step is no constant";
     if (!threads_of(b))
         return "the sums of its loop take more registers than the threads of a CTA have";
-    if (!choose_slots(b, limits))
-        return "the slices of enough turns do not fit into shared memory, or of as many as @pipeline asks for";
-    int64_t given = kernel->signature.launch_threads;
-    return given && given != threads_of(b) ? "@launch gives it another number of threads than its sums want" : NULL;
+    return choose_slots(b, limits, 0) ? "@launch gives it another number of threads than its sums want"
+                                   : "the slices of enough turns do not fit into shared memory, or of as many as @pipeline asks for";
 }
 
 static void remark_block(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, const IrBlock *block) {
@@ -311,7 +310,8 @@ void bulk_copy(Bulk *b, const IrOp *load, IrValue *ring, IrValue *mbarriers, IrV
 
 /* Copies all slices of turn b->ahead.turn to the slots `number`, if that turn is there. */
 static void copy_turn(Bulk *b, IrValue *number) {
-    IrValue *is_there = ahead_value(&b->ahead, OP_LT, type_bool(b), b->ahead.turn, b->ahead.loop->operands.items[1]);
+    IrValue *is_there = b->ahead.tiles ? tiles_is_there(&b->ahead, b->next)
+                                       : ahead_value(&b->ahead, OP_LT, type_bool(b), b->ahead.turn, b->ahead.loop->operands.items[1]);
     IrValue *expected[3] = {b->mbarriers, number, is_there};
     int64_t bytes = 0;
     for (int i = 0; i < b->load_count; i++)
@@ -333,6 +333,13 @@ int64_t bulk_step(const Bulk *b) {
     return (int64_t)b->ahead.loop->operands.items[2]->def->bits;
 }
 
+/* Copies of what comes next, and what comes then. */
+static void copy_next(Bulk *b, IrValue *number) {
+    b->ahead.turn = b->next[0];
+    copy_turn(b, number);
+    tiles_advance(&b->ahead, b->next);
+}
+
 /* The first turns, before the loop. */
 static void begin_copies(Bulk *b) {
     for (int turn = 0; turn < b->slots - running_turns(b); turn++) {
@@ -341,13 +348,14 @@ static void begin_copies(Bulk *b) {
     }
 }
 
+/* Where the CTA stays, the loop over its blocks carries the value on, too. */
 IrValue *bulk_carry(Bulk *b, IrValue *first) {
     Arena *arena = b->ahead.context->arena;
-    IrValue *result = NEW(arena, IrValue);
-    *result = (IrValue){.type = first->type, .def = b->ahead.loop, .index = b->ahead.loop->results.count};
-    vec_push(arena, &b->ahead.loop->operands, first);
-    vec_push(arena, &b->ahead.loop->results, result);
-    return ir_block_arg(b->ahead.context, b->ahead.body, first->type, NULL);
+    IrOp *tiles = b->ahead.tiles;
+    IrValue *from = tiles ? ahead_carry(&b->ahead, tiles, first) : first, *value = ahead_carry(&b->ahead, b->ahead.loop, from);
+    if (tiles)
+        vec_push(arena, &tiles->regions.items[0]->last->operands, b->ahead.loop->results.items[b->ahead.loop->results.count - 1]);
+    return value;
 }
 
 IrValue *bulk_wait(Bulk *b, IrValue *tile, int left) {
@@ -406,7 +414,11 @@ static void use_slots(Bulk *b, IrValue *number) {
 static void turn_over(Bulk *b) {
     const Type *i64 = type_i64(b);
     b->ahead.at = b->ahead.loop;
+    if (b->ahead.tiles)
+        b->ahead.at = b->ahead.tiles;
     IrValue *number = bulk_carry(b, ahead_int(&b->ahead, 0)), *parity = bulk_carry(b, ahead_int(&b->ahead, 0));
+    for (int i = 0; b->ahead.tiles && i < TILES_STATE; i++)
+        b->next[i] = bulk_carry(b, b->next[i]);
     b->ahead.at = b->ahead.body->first;
     IrValue *wait[3] = {b->mbarriers, number, parity};
     ahead_op(&b->ahead, OP_MBARRIER_WAIT, wait, 3, NULL);
@@ -420,12 +432,16 @@ static void turn_over(Bulk *b) {
     b->ahead.at = b->dots[b->dot_count - 1]->next;
     if (b->is_promoted)
         ahead_op(&b->ahead, OP_BARRIER, NULL, 0, NULL);
+    if (b->is_promoted)
+        ahead_op(&b->ahead, OP_BARRIER, NULL, 0, NULL);
     b->ahead.turn = ahead_value(&b->ahead, OP_ADD, i64, b->ahead.body->args.items[0], ahead_int(&b->ahead, ahead * bulk_step(b)));
     copy_turn(b, filled);
     IrValue *goes_on = ahead_value(&b->ahead, OP_LT, type_bool(b), next, slots);
     IrValue *other = ahead_value(&b->ahead, OP_SUB, i64, ahead_int(&b->ahead, 1), parity);
     vec_push(b->ahead.context->arena, &b->ahead.body->last->operands, ahead_select(&b->ahead, goes_on, next, ahead_int(&b->ahead, 0)));
     vec_push(b->ahead.context->arena, &b->ahead.body->last->operands, ahead_select(&b->ahead, goes_on, parity, other));
+    for (int i = 0; b->ahead.tiles && i < TILES_STATE; i++)
+        vec_push(b->ahead.context->arena, &b->ahead.body->last->operands, b->next[i]);
     for (int i = 0; i < b->load_count; i++)
         ir_remove(b->loads[i]);
 }
@@ -437,6 +453,20 @@ static bool find_marked(Bulk *b) {
     return b->dot_count > 0;
 }
 
+/* That rings outside of all loops take. */
+static int64_t bytes_outside(const IrKernel *kernel) {
+    int64_t bytes = 0;
+    for (const IrOp *op = kernel->body->first; op; op = op->next)
+        bytes += op->kind == OP_BULK_RING ? layout_shared_bytes(kernel, op) : 0;
+    return bytes;
+}
+
+bool layout_bulk_stays(Context *context, IrKernel *kernel, IrOp *loop, const LayoutLimits *limits, int64_t bytes) {
+    enum { LEAST_OF_TILES = 4 };
+    Bulk bulk = bulk_of(context, kernel, loop), *b = &bulk;
+    return find_marked(b) && !b->is_chained && choose_slots(b, limits, bytes) && b->slots >= LEAST_OF_TILES;
+}
+
 void layout_bulk(Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits) {
     for (IrOp *op = block->first, *next; op; op = next) {
         next = op->next; /* the loop may move into a branch */
@@ -446,12 +476,15 @@ void layout_bulk(Context *context, IrKernel *kernel, IrBlock *block, const Layou
         if (op->kind != OP_FOR)
             continue;
         bulk = bulk_of(context, kernel, op);
-        if (!find_marked(b) || !choose_slots(b, limits))
+        b->ahead.tiles = layout_tiles_around(op);
+        if (!find_marked(b) || !choose_slots(b, limits, b->ahead.tiles ? bytes_outside(kernel) : 0))
             continue;
         if (b->is_chained) {
             layout_chain(b);
             continue;
         }
+        if (b->ahead.tiles)
+            b->ahead.at = b->ahead.tiles;
         make_rings(b);
         begin_copies(b);
         turn_over(b);

@@ -45,7 +45,7 @@ static void add_maps(Context *context, const IrBlock *block, BulkMaps *maps) {
     for (const IrOp *op = block->first; op; op = op->next) {
         for (int r = 0; r < op->regions.count; r++)
             add_maps(context, op->regions.items[r], maps);
-        if (op->kind != OP_BULK_COPY)
+        if (op->kind != OP_BULK_COPY && op->kind != OP_BULK_STORE)
             continue;
         BulkMap map = layout_bulk_map(op);
         if (layout_bulk_number(maps, &map) == maps->count)

@@ -173,6 +173,9 @@ static void note_op(Chooser *c, const IrOp *op) {
         class_of(c, op->results.items[0])->no_mma |= !layout_mma_step(c->kernel, op);
         class_of(c, op->results.items[0])->is_wgmma |= op->kind == OP_WGMMA || op->kind == OP_WGMMA_T;
         return;
+    case OP_PART: /* of products' sums alone */
+        class_of(c, op->results.items[0])->is_product = class_of(c, op->results.items[0])->is_wgmma = true;
+        return;
     default:
         break;
     }

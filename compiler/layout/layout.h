@@ -66,6 +66,10 @@ typedef struct Ahead {
     IrBlock *body; /* the loop's */
     IrOp *at;      /* new ops go before it */
     IrValue *turn; /* the index that clones have instead of the loop's */
+
+    IrOp *tiles; /* tiles.c: the loop over the CTA's blocks around, whose copies run on from one to the next; NULL: none */
+    IrValue *block[3];                  /* places that clones have instead of the block's */
+    IrValue *range[3], *blocks, *group; /* of the loop, for all blocks alike; blocks of the grid, 0 where the loop has no turns; rows of a group */
 } Ahead;
 
 /* Whether the value follows, by pure scalar ops of the loop's own block, from the index and what is outside: then any turn's is known at any time. */
@@ -75,6 +79,7 @@ IrValue *ahead_value(Ahead *ahead, OpKind kind, const Type *type, IrValue *x, Ir
 IrValue *ahead_int(Ahead *ahead, int64_t number);
 IrValue *ahead_select(Ahead *ahead, IrValue *condition, IrValue *x, IrValue *y);
 IrValue *ahead_clone(Ahead *ahead, IrValue *value); /* as it is in the turn of index `turn` */
+IrValue *ahead_carry(Ahead *ahead, IrOp *loop, IrValue *first); /* a `for` carries one more value: what it is in the body, whose end is to yield the next one */
 
 /* ---- bulk.c: contractions by bulk copies and matrix instructions of four warps ---- */
 
@@ -84,6 +89,9 @@ int layout_bulk_mark(Context *context, IrKernel *kernel, const LayoutLimits *lim
 const char *layout_bulk_refusal(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, IrOp *dot);
 void layout_bulk(
     Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits); /* their loops' slices; after layouts are assigned */
+
+/* Whether the loop's slots still suffice for a CTA that stays, beside so many bytes. */
+bool layout_bulk_stays(Context *context, IrKernel *kernel, IrOp *loop, const LayoutLimits *limits, int64_t bytes);
 
 /* ---- copy.c ---- */
 
@@ -96,6 +104,7 @@ IrValue *layout_copy_of(IrValue *const *copies, IrValue *value);
 
 void layout_peel(Context *context, IrKernel *kernel); /* turns whose masks hold everywhere */
 
+/* ---- tiles.c: CTAs that stay ---- */
 /* ---- bulk_sum.c ---- */
 
 /* Products of a loop's turn, each taking the sum of the one before it. */
@@ -111,7 +120,53 @@ bool layout_bulk_is_zero(const IrValue *tile);
 
 /* ---- epilogue.c ---- */
 
-void layout_epilogue(Context *context, IrKernel *kernel, const LayoutLimits *limits); /* what becomes of products' sums, a few rows at a time */
+bool layout_tiles_can(const IrKernel *kernel, const IrOp *loop); /* whether all that the kernel does besides can be done block by block */
+/* `parity` becomes that of the number of blocks that the CTA has done. */
+void layout_tiles(Context *context, IrKernel *kernel, IrValue *parity, Span span);
+IrOp *layout_tiles_around(const IrOp *loop); /* the loop over blocks; NULL: none is around it */
+bool layout_stays(const IrKernel *kernel);
+
+/* The copies of a loop inside of the loop over blocks run on from one block to the next: what the next copies are of. */
+enum { TILES_STATE = 5 };
+void tiles_begin(Ahead *ahead, IrValue *state[TILES_STATE]);
+IrValue *tiles_is_there(Ahead *ahead, IrValue *const state[TILES_STATE]); /* bool; and clones are of that state's block from here on */
+void tiles_advance(Ahead *ahead, IrValue *state[TILES_STATE]);
+
+/* ---- epilogue.c: what becomes of marked products' sums ---- */
+
+void layout_epilogue(Context *context, IrKernel *kernel, const LayoutLimits *limits);
+
+/* What follows from a loop's sums. */
+typedef struct Epilogue {
+    Context *context;
+    IrKernel *kernel;
+    IrOp *loop;
+    const Type *type;       /* of the sums */
+    VEC(IrValue *) sources; /* that are staged: the sums, or what they are narrowed to at once */
+    VEC(IrOp *) ops;        /* what follows from them, in order */
+    IrOp *first_store;
+    int *stores;      /* by parameter: stores to it in the kernel */
+    bool *follows;    /* by IrValue.id */
+    IrValue **staged; /* the same: in shared memory, */
+    IrValue **parts;  /* the rows of a turn */
+    int count;        /* of ids */
+    int64_t rows;     /* of a turn */
+    IrOp *at;         /* new ops go before it */
+    IrValue *row, *zero;
+    bool has_chains; /* some of the sums are not of marked products */
+    bool stays;      /* the CTA is to go on to further blocks, */
+    IrValue *parity; /* and this is that of how many it has done */
+} Epilogue;
+
+bool epilogue_has_shape(const Type *type, const Type *of);
+bool epilogue_is_element_wise(OpKind kind);
+IrOp *epilogue_op(Epilogue *e, OpKind kind, Span span, IrValue *const *operands, int count, const Type *type); /* before e->at */
+IrValue *epilogue_int(Epilogue *e, int64_t number);
+
+/* ---- epilogue_columns.c, epilogue_rows.c: false where it cannot be done so, and nothing has changed ---- */
+
+bool epilogue_columns(Epilogue *e, const LayoutLimits *limits);
+bool epilogue_rows(Epilogue *e, const LayoutLimits *limits);
 
 /* ---- bulk_map.c: slots of bulk rings, tensor maps ---- */
 

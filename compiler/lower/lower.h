@@ -61,6 +61,7 @@ typedef struct GpuStage {
     int64_t shared;    /* bytes a CTA */
     const PhbTensorMap *maps;
     int map_count;
+    bool stays; /* as PhbThreadStage has it */
 } GpuStage;
 
 /* Code of a variant for one target; filled in by code generation. */

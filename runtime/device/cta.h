@@ -19,6 +19,7 @@ typedef enum ThreadState {
     THREAD_IN_WARP,
     THREAD_IN_GROUP, /* of four warps */
     THREAD_IN_MBARRIER,
+    THREAD_IN_STORE,
     THREAD_IN_BLOCK,
     THREAD_IN_CLUSTER,
     THREAD_ENDED
@@ -72,7 +73,8 @@ typedef struct CtaSetup {
     const char *kernel, *file; /* file: NULL where it is not known */
     int threads;               /* a CTA */
     int64_t shared;            /* bytes a CTA */
-    int32_t size[3];           /* CTAs of a cluster */
+    int32_t size[3];           /* CTAs of a cluster, */
+    int64_t launched;          /* and of the launch, where they stay */
     bool shuffle;              /* an order of threads drawn from `seed`; else the ascending one */
     uint64_t seed;
     ElectedLane elect;

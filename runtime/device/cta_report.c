@@ -54,6 +54,7 @@ _Noreturn void report_stuck(CtaRunner *runner, CtaThread *thread) {
     static const char *const whats[] = {[THREAD_IN_WARP] = "lanes of the warp are missing",
         [THREAD_IN_GROUP] = "warps of the four are missing",
         [THREAD_IN_MBARRIER] = "the mbarrier's phase does not end",
+        [THREAD_IN_STORE] = "a bulk store does not end",
         [THREAD_IN_BLOCK] = "threads of the CTA are missing",
         [THREAD_IN_CLUSTER] = "threads of the cluster are missing"};
     const char *what = whats[waiting->state];

@@ -51,6 +51,8 @@ static bool count_ctas(const CudaDevice *cuda, const PhbLaunch *launch, int64_t 
 static CudaResult start(const CudaDevice *cuda, const CudaStage *stage, unsigned ctas, void *parameter) {
     const int32_t *dims = cuda->kernel->cluster_dims;
     unsigned cluster = (unsigned)(dims[0] * dims[1] * dims[2]);
+    if (stage->most > 0 && ctas > stage->most)
+        ctas = stage->most;
     void *parameters[] = {parameter};
     if (cluster == 1)
         return cuda->driver->launch(stage->function, ctas, 1, 1, stage->threads, 1, 1, stage->shared, cuda->compute, parameters, NULL);

@@ -15,6 +15,7 @@ typedef struct CudaStage {
     const PhbTensorMap *maps;
     int map_count;
     bool has_planes; /* some of the maps are of planes */
+    unsigned most; /* CTAs that the card holds at once, where they stay; 0: they do not */
 } CudaStage;
 
 typedef struct CudaLaunch CudaLaunch;

@@ -88,6 +88,15 @@ static bool stage_fits(const CudaDevice *cuda, const PhbThreadStage *code, Error
                                        cuda->kernel->name, code->shared, cuda->card, most);
 }
 
+/* CTAs that the card holds at once. */
+static CudaResult find_most(const CudaDevice *cuda, const PhbThreadStage *code, CudaStage *stage) {
+    int each = 0, multiprocessors = 0;
+    cuda->driver->device_attribute(&multiprocessors, CUDA_DEVICE_MULTIPROCESSORS, cuda->id);
+    CudaResult result = cuda->driver->occupancy(&each, stage->function, code->threads, (size_t)code->shared);
+    stage->most = each * multiprocessors > 0 ? (unsigned)(each * multiprocessors) : 1;
+    return result;
+}
+
 static bool ready_stage(CudaDevice *cuda, const PhbThreadStage *code, CudaStage *stage, Error *error) {
     const CudaDriver *driver = cuda->driver;
     *stage = (CudaStage){.threads = (unsigned)code->threads, .shared = (unsigned)code->shared, .maps = code->maps, .map_count = code->map_count};
@@ -104,6 +113,8 @@ static bool ready_stage(CudaDevice *cuda, const PhbThreadStage *code, CudaStage 
     if (!stage_fits(cuda, code, error))
         return false;
     result = driver->function_set(stage->function, CUDA_FUNCTION_DYNAMIC_SHARED, code->shared);
+    if (result == 0 && code->stays)
+        result = find_most(cuda, code, stage);
     if (result == 0 && cluster_size(cuda->kernel) > PORTABLE_CLUSTER)
         result = driver->function_set(stage->function, CUDA_FUNCTION_LARGE_CLUSTERS, 1);
     return result == 0 || cuda_fail(driver, error, result, code->entry);

@@ -80,6 +80,7 @@ static bool is_cancelled(SimtDevice *simt) {
     return cancelled;
 }
 
+<<<<<<< HEAD
 /* The pass as a kernel of its own. */
 static const PhbTensor pass_tensors[] = {{.name = "tensor", .dtype = PHB_F32, .rank = 2}, {.name = "planes", .dtype = PHB_BF16, .rank = 3}};
 static const int8_t pass_modes[] = {PHB_READ, PHB_WRITE};
@@ -90,10 +91,27 @@ static bool run_stage(SimtDevice *simt, SimtMemory *memory, const PhbStage *use,
     const int32_t *size = memory->kernel->cluster_dims;
     const int64_t *grid = launch->grid;
     CtaSetup setup = {.kernel = memory->kernel->name,
+=======
+/* Of CTAs that stay, as if there were room for half of those that there are blocks for, or for a number that is drawn. */
+static uint64_t count_clusters(SimtDevice *simt, const PhbThreadStage *stage, const PhbLaunch *launch) {
+    const int32_t *size = simt->kernel->cluster_dims;
+    uint64_t count = (uint64_t)(launch->grid[0] / size[0] * (launch->grid[1] / size[1]) * (launch->grid[2] / size[2]));
+    if (!stage->stays || count == 0)
+        return count;
+    return simt->options.seed == 0 ? (count + 1) / 2 : 1 + runner_random(&simt->runner) % count;
+}
+
+static bool run_launch(SimtDevice *simt, const SimtLaunch *what, Error *error) {
+    const PhbThreadStage *stage = &simt->stages[what->stage];
+    const int32_t *size = simt->kernel->cluster_dims;
+    uint64_t clusters = count_clusters(simt, stage, what->launch);
+    CtaSetup setup = {.kernel = simt->kernel->name,
+>>>>>>> ce62c5d (layout: sums go by bulk stores, column by column; CTAs that stay, whose copies run on to their next block; tiles that are added come by bulk copies; codegen: sigmoid by approximations under @fastmath)
         .file = simt->file,
         .threads = stage->threads,
         .shared = stage->shared,
         .size = {size[0], size[1], size[2]},
+        .launched = (int64_t)clusters,
         .shuffle = simt->options.seed != 0,
         .seed = simt->options.seed * 0x9e3779b97f4a7c15 + simt->launches++,
         .elect = (ElectedLane)simt->options.elect,
@@ -102,7 +120,7 @@ static bool run_stage(SimtDevice *simt, SimtMemory *memory, const PhbStage *use,
         .advance = simt_bulks_advance};
     if (!runner_prepare(&simt->runner, &setup, error) || !simt_memory_begin_launch(memory, use, stage, launch, error))
         return false;
-    Order order = draw_order(simt, (uint64_t)(grid[0] / size[0] * (grid[1] / size[1]) * (grid[2] / size[2])));
+    Order order = draw_order(simt, clusters);
     for (uint64_t c = 0; c < order.count && !is_cancelled(simt); c++) {
         simt_memory_begin_cluster(memory);
         if (!runner_run(&simt->runner, stage->run, launch, next_in_order(&order), memory->shared, error))

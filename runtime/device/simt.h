@@ -14,6 +14,7 @@ typedef struct Stamp {
     bool atomic;
     bool pending;     /* its thread had arrived and not waited yet */
     bool running;     /* an access under way behind its thread's back: a write of a copy, or reads of a product, that have not been waited for */
+    uint8_t access;   /* of which kind it is */
     uint8_t mbarrier; /* a write that a bulk copy made: 1 + the number of the mbarrier that tells of it, in phase `barriers`; else 0 */
     uint32_t releases; /* arrivals at mbarriers of all threads that its thread had made */
 } Stamp;
@@ -60,6 +61,8 @@ typedef struct SimtLane {
     uint32_t seen[SIMT_MOST_MBARRIERS]; /* phases of each that it has seen end */
     uint32_t waits_for;                 /* in THREAD_IN_MBARRIER: the mbarrier's number */
     bool fenced;                        /* for products: since its registers were last touched */
+    uint32_t written;                   /* what it wrote before its CTA had passed so many barriers is there for what goes on behind threads' backs */
+    uint32_t stores;                    /* bulk stores that it has begun */
     uint32_t product_groups, products_done;
     uint32_t releases; /* arrivals at mbarriers of all threads that it has made, */
     uint32_t released; /* and that it has seen all threads make */
@@ -79,13 +82,15 @@ typedef struct SimtMbarrier {
     uint32_t observations;
 } SimtMbarrier;
 
-/* A bulk copy that has not landed. */
+/* A bulk copy that has not landed: to shared memory, or from there. */
 typedef struct SimtBulk {
     CtaThread *thread;
     const PhbTensorMap *map;
     int32_t coordinates[PHB_MAX_RANK]; /* the last axis first */
-    char *to;
-    uint32_t mbarrier;
+    char *shared;
+    bool is_store, has_read; /* a store may have read its box before it lands */
+    uint32_t number;         /* of a store, among its thread's */
+    uint32_t mbarrier;       /* of any other */
     uint64_t site;
     uint8_t *data; /* the box as it was */
 } SimtBulk;
@@ -136,6 +141,8 @@ typedef enum Access {
     ACCESS_LAND, /* is, as the copy ends */
     ACCESS_BULK_COPY,
     ACCESS_BULK_LAND,
+    ACCESS_BULK_READ,      /* will be read by a store that begins */
+    ACCESS_BULK_READ_DONE, /* was */
     ACCESS_PRODUCT,     /* will be read by a product that begins */
     ACCESS_PRODUCT_DONE /* was */
 } Access;

@@ -148,7 +148,7 @@ typedef struct Box {
 } Box;
 
 /* Of element (row, column) of the box; NULL where the tensor has none. */
-static char *find_source(const Box *box, int row, int column) {
+static char *find_element(const Box *box, int row, int column) {
     const PhbTensorArg *argument = box->tensor->argument;
     int rank = box->tensor->rank;
     int64_t at[PHB_MAX_RANK], line = 0;
@@ -162,12 +162,16 @@ static char *find_source(const Box *box, int row, int column) {
     return (char *)argument->base + line * argument->pitch + at[rank - 1] * box->size;
 }
 
-static void copy_element(const Box *box, int row, int column) {
+static char *find_shared(const Box *box, int at) {
+    return swizzle_address(memory_of(box->bulk->thread->cta->runner), box->bulk->shared + at, box->bulk->map->swizzle);
+}
+
+static void load_element(const Box *box, int row, int column) {
     const SimtBulk *bulk = box->bulk;
     CtaThread *thread = bulk->thread;
     SimtMemory *memory = memory_of(thread->cta->runner);
     int at = (row * bulk->map->columns + column) * box->size;
-    char *from = find_source(box, row, column), *to = swizzle_address(memory, bulk->to + at, bulk->map->swizzle);
+    char *from = find_element(box, row, column), *to = find_shared(box, at);
     uint64_t bits = from ? simt_access(thread, from, box->size, ACCESS_READ, box->index, bulk->site) : 0;
     if (!box->landing)
         memcpy(bulk->data + at, &bits, (size_t)box->size);
@@ -178,10 +182,25 @@ static void copy_element(const Box *box, int row, int column) {
         memcpy(to, &bits, (size_t)box->size);
 }
 
+/* What lies outside of the tensor is read, too. */
+static void store_element(const Box *box, int row, int column) {
+    const SimtBulk *bulk = box->bulk;
+    int at = (row * bulk->map->columns + column) * box->size;
+    char *to = find_element(box, row, column);
+    if (!box->landing) {
+        uint64_t bits = simt_access(bulk->thread, find_shared(box, at), box->size, ACCESS_BULK_READ, PHB_SHARED_UNNAMED, bulk->site);
+        memcpy(bulk->data + at, &bits, (size_t)box->size);
+    }
+    if (to)
+        simt_access(bulk->thread, to, box->size, box->landing ? ACCESS_LAND : ACCESS_COPY, box->index, bulk->site);
+    if (to && box->landing)
+        memcpy(to, bulk->data + at, (size_t)box->size);
+}
+
 static void copy_box(const Box *box) {
     for (int row = 0; row < box->bulk->map->rows; row++)
         for (int column = 0; column < box->bulk->map->columns; column++)
-            copy_element(box, row, column);
+            (box->bulk->is_store ? store_element : load_element)(box, row, column);
 }
 
 static Box box_of(const SimtBulk *bulk, bool landing) {
@@ -204,12 +223,12 @@ static void check_box(CtaThread *thread, const Box *box) {
         broken = "a row of a box is as wide as what is swizzled, which is 32, 64 or 128 bytes";
     else if (map->columns * box->size % BASE_ALIGN != 0)
         broken = "a row of a box is a multiple of 16 bytes";
-    else if ((box->bulk->to - thread->cta->shared) % BOX_ALIGN != 0)
+    else if ((box->bulk->shared - thread->cta->shared) % BOX_ALIGN != 0)
         broken = "a box lies at a multiple of 128 bytes";
     else if (map->row_axis < 0 || map->row_axis >= box->tensor->rank - 1)
         broken = "the rows of a box run along one of the tensor's axes, and not the last";
     if (broken != NULL)
-        thread_trap(thread, box->bulk->site, "bulk copy from '%s': %s", box->tensor->name, broken);
+        thread_trap(thread, box->bulk->site, "bulk %s '%s': %s", box->bulk->is_store ? "store to" : "copy from", box->tensor->name, broken);
 }
 
 static SimtBulk *add_bulk(SimtMemory *memory) {
@@ -222,16 +241,16 @@ static SimtBulk *add_bulk(SimtMemory *memory) {
     return &memory->bulks[memory->bulk_count++];
 }
 
-void phb_simt_bulk_copy(PhbSimtThread *code, int32_t map, const int32_t *coordinates, void *to, void *address, uint64_t site) {
-    CtaThread *thread = (CtaThread *)code;
+/* Begins what is said but for the tensor map, and takes the box as it is. */
+static void begin_bulk(const SimtBulk *begun, int32_t map, const int32_t *coordinates) {
+    CtaThread *thread = begun->thread;
     SimtMemory *memory = memory_of(thread->cta->runner);
-    const SimtMbarrier *mbarrier = find_mbarrier(thread, address, site);
     if (map < 0 || map >= memory->threads->map_count)
-        thread_trap(
-            thread, site, "thread %d of CTA %d names tensor map %d of %d", (int)code->thread, thread->cta->rank, map, memory->threads->map_count);
+        thread_trap(thread, begun->site, "thread %d of CTA %d names tensor map %d of %d", (int)thread->code.thread, thread->cta->rank, map,
+            memory->threads->map_count);
     SimtBulk *bulk = add_bulk(memory);
-    *bulk = (SimtBulk){
-        .thread = thread, .map = &memory->threads->maps[map], .to = to, .mbarrier = (uint32_t)(mbarrier - memory->mbarriers), .site = site};
+    *bulk = *begun;
+    bulk->map = &memory->threads->maps[map];
     Box box = box_of(bulk, false);
     check_box(thread, &box);
     memcpy(bulk->coordinates, coordinates, (size_t)box.tensor->rank * sizeof *coordinates);
@@ -239,17 +258,73 @@ void phb_simt_bulk_copy(PhbSimtThread *code, int32_t map, const int32_t *coordin
     copy_box(&box);
 }
 
+void phb_simt_bulk_copy(PhbSimtThread *code, int32_t map, const int32_t *coordinates, void *to, void *address, uint64_t site) {
+    CtaThread *thread = (CtaThread *)code;
+    const SimtMbarrier *mbarrier = find_mbarrier(thread, address, site);
+    SimtBulk bulk = {.thread = thread, .shared = to, .mbarrier = (uint32_t)(mbarrier - memory_of(thread->cta->runner)->mbarriers), .site = site};
+    begin_bulk(&bulk, map, coordinates);
+}
+
+/* ---- stores ---- */
+
+void phb_simt_bulk_fence(PhbSimtThread *code) {
+    const CtaThread *thread = (CtaThread *)code;
+    lane_of(thread)->written = thread->cta->barriers + 1;
+}
+
+void phb_simt_bulk_store(PhbSimtThread *code, int32_t map, const int32_t *coordinates, void *from, uint64_t site) {
+    CtaThread *thread = (CtaThread *)code;
+    SimtBulk bulk = {.thread = thread, .shared = from, .is_store = true, .number = lane_of(thread)->stores++, .site = site};
+    begin_bulk(&bulk, map, coordinates);
+}
+
+static void end_reading(SimtBulk *bulk) {
+    Box box = box_of(bulk, false);
+    for (int i = 0; !bulk->has_read && i < bulk->map->rows * bulk->map->columns; i++)
+        simt_access(bulk->thread, find_shared(&box, i * box.size), box.size, ACCESS_BULK_READ_DONE, PHB_SHARED_UNNAMED, bulk->site);
+    bulk->has_read = true;
+}
+
+static bool has_stores(const SimtMemory *memory, const CtaThread *thread) {
+    bool has = false;
+    for (int i = 0; !has && i < memory->bulk_count; i++)
+        has = memory->bulks[i].thread == thread && memory->bulks[i].is_store;
+    return has;
+}
+
+/* What has been read lands as late as it may. */
+void phb_simt_bulk_store_wait(PhbSimtThread *code, int32_t left, uint64_t site) {
+    CtaThread *thread = cta_enter(code, "bulk_store_wait", site);
+    SimtMemory *memory = memory_of(thread->cta->runner);
+    for (int i = 0; left >= 0 && i < memory->bulk_count; i++) {
+        SimtBulk *bulk = &memory->bulks[i];
+        if (bulk->thread == thread && bulk->is_store && bulk->number + (uint32_t)left < lane_of(thread)->stores)
+            end_reading(bulk);
+    }
+    while (left < 0 && has_stores(memory, thread))
+        cta_pause(thread, THREAD_IN_STORE);
+}
+
+/* ---- landing ---- */
+
 static void forget_bulk(SimtMemory *memory, int index) {
     free(memory->bulks[index].data);
     memory->bulk_count--;
     memmove(&memory->bulks[index], &memory->bulks[index + 1], (size_t)(memory->bulk_count - index) * sizeof *memory->bulks);
 }
 
-bool simt_bulks_advance(CtaRunner *runner) {
-    SimtMemory *memory = memory_of(runner);
-    if (memory->bulk_count == 0)
-        return false;
-    int index = runner->setup.shuffle ? (int)(runner_random(runner) % (uint64_t)memory->bulk_count) : 0;
+static void land_store(SimtMemory *memory, int index) {
+    SimtBulk *bulk = &memory->bulks[index];
+    CtaThread *thread = bulk->thread;
+    end_reading(bulk);
+    Box box = box_of(bulk, true);
+    copy_box(&box);
+    forget_bulk(memory, index);
+    if (thread->state == THREAD_IN_STORE && !has_stores(memory, thread))
+        cta_wake(thread);
+}
+
+static void land_copy(SimtMemory *memory, int index) {
     const SimtBulk *bulk = &memory->bulks[index];
     SimtMbarrier *mbarrier = &memory->mbarriers[bulk->mbarrier];
     Box box = box_of(bulk, true);
@@ -260,6 +335,14 @@ bool simt_bulks_advance(CtaRunner *runner) {
         thread_trap(bulk->thread, bulk->site, "more than %d bytes have come to an mbarrier that expects none", MOST_MISSING);
     forget_bulk(memory, index);
     end_phase(mbarrier);
+}
+
+bool simt_bulks_advance(CtaRunner *runner) {
+    SimtMemory *memory = memory_of(runner);
+    if (memory->bulk_count == 0)
+        return false;
+    int index = runner->setup.shuffle ? (int)(runner_random(runner) % (uint64_t)memory->bulk_count) : 0;
+    (memory->bulks[index].is_store ? land_store : land_copy)(memory, index);
     return true;
 }
 
@@ -279,8 +362,15 @@ void simt_bulks_close(SimtMemory *memory) {
 
 void simt_bulks_end(CtaThread *thread) {
     const Cta *cta = thread->cta;
-    const SimtMemory *memory = memory_of(cta->runner);
-    for (int i = 0; cta->ended + 1 == cta->runner->setup.threads && i < memory->bulk_count; i++)
-        if (memory->bulks[i].thread->cta == cta)
-            thread_trap(thread, memory->bulks[i].site, "CTA %d ends before this copy has landed: nobody has waited for it", cta->rank);
+    SimtMemory *memory = memory_of(cta->runner);
+    for (int i = 0; cta->ended + 1 == cta->runner->setup.threads && i < memory->bulk_count;) {
+        const SimtBulk *bulk = &memory->bulks[i];
+        if (bulk->thread->cta != cta)
+            i++;
+        else if (bulk->has_read)
+            land_store(memory, i);
+        else
+            thread_trap(thread, bulk->site, "CTA %d ends before this %s: nobody has waited for it", cta->rank,
+                bulk->is_store ? "store has read its box" : "copy has landed");
+    }
 }

@@ -32,6 +32,22 @@ void phb_simt_ldmatrix(PhbSimtThread *code, const void *row, int32_t count, int3
     }
 }
 
+/* The other way, rows alone. */
+void phb_simt_stmatrix(PhbSimtThread *code, void *row, const uint32_t *words, uint64_t site) {
+    enum { MATRICES = 4 };
+    CtaThread *thread = (CtaThread *)code;
+    need_whole_warp(thread, "stmatrix", site);
+    const uint64_t *rows = phb_cta_warp(code, "stmatrix", (uintptr_t)row, site);
+    int lane = (int)code->thread % WARP_LANES;
+    for (int matrix = 0; matrix < MATRICES; matrix++) {
+        char *to = (char *)(uintptr_t)rows[matrix * 8 + lane / GROUP];
+        if ((uintptr_t)to % ROW_BYTES != 0)
+            thread_trap(thread, site, "stmatrix of thread %d of CTA %d: a row begins at no multiple of 16 bytes", (int)code->thread, thread->cta->rank);
+        for (int i = 0; i < 2; i++)
+            phb_simt_store(code, to + 2 * (lane % GROUP * 2 + i), words[matrix] >> 16 * i & 0xffff, 2, PHB_SHARED_UNNAMED, site);
+    }
+}
+
 /* ---- products ---- */
 
 static float factor_value(int dtype, uint32_t word, int index) {

@@ -17,6 +17,8 @@ const AccessInfo access_info[] = {
     [ACCESS_LAND] = {"copies to", NULL, .writes = true, .ends = true},
     [ACCESS_BULK_COPY] = {"copies to", NULL, .writes = true, .running = true, .bulk = true},
     [ACCESS_BULK_LAND] = {"copies to", NULL, .writes = true, .ends = true, .bulk = true},
+    [ACCESS_BULK_READ] = {"stores", NULL, .running = true, .bulk = true},
+    [ACCESS_BULK_READ_DONE] = {"stores", NULL, .ends = true, .bulk = true},
     [ACCESS_PRODUCT] = {"multiplies by", NULL, .running = true, .bulk = true},
     [ACCESS_PRODUCT_DONE] = {"multiplies by", NULL, .ends = true, .bulk = true},
 };
@@ -140,12 +142,11 @@ _Noreturn static void report_race(
     char *why = reason_text(other, thread, cluster);
     char *text = format_text("race on %s, which holds %s: thread %d of CTA %d %s it, %s %s it at %d:%d, and %s", where, what,
         (int)thread->code.thread, thread->cta->rank, access_info[access].verb, who,
-        other->atomic                   ? "changed"
-        : other->running && other_reads ? "multiplies by"
-        : other->running                ? "copies to"
-        : other_reads                   ? "read"
-        : other->mbarrier               ? "copied to"
-                                        : "wrote",
+        other->atomic     ? "changed"
+        : other->running  ? access_info[other->access].verb
+        : other_reads     ? "read"
+        : other->mbarrier ? "copied to"
+                          : "wrote",
         site_line(other->site), site_column(other->site), why);
     free(where);
     free(what);
@@ -195,7 +196,7 @@ static void check_fence(const Cell *cell, CtaThread *thread, uint64_t site, cons
     const Stamp *write = &cell->write;
     const SimtMemory *memory = place->memory;
     if (place->tensor != NULL || write->cluster != memory->cluster || write->running || write->mbarrier ||
-        write->barriers < memory->fenced[place->rank])
+        write->barriers < memory->fenced[place->rank] || write->barriers < memory->lanes[write->thread].written)
         return;
     char *where = place_text(place), *who = thread_text(thread->cta->runner, write, memory->cluster);
     char *text = format_text("%s, which %s wrote at %d:%d, is not there for what goes on behind threads' backs: no fence.proxy.async came after",
@@ -214,6 +215,7 @@ bool cell_access(Cell *cell, CtaThread *thread, Access access, uint64_t site, co
         .arrives = thread->arrives,
         .thread = (uint16_t)(thread - runner->thread),
         .atomic = access == ACCESS_ATOMIC,
+        .access = (uint8_t)access,
         .running = info->running,
         .releases = access == ACCESS_PRODUCT_DONE ? place->memory->product_releases : place->memory->lanes[thread - runner->thread].releases,
         .pending = thread->arrives != thread->waits};

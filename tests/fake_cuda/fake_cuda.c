@@ -269,6 +269,12 @@ EXPORT CudaResult cuFuncGetAttribute(int *value, int attribute, CudaFunction *fu
     return 0;
 }
 
+EXPORT CudaResult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, CudaFunction *function, int threads, size_t shared) {
+    BEGIN("cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    *count = threads > 0 && shared <= (size_t)function->shared ? 1 : 0;
+    return 0;
+}
+
 EXPORT CudaResult cuFuncSetAttribute(CudaFunction *function, int attribute, int value) {
     BEGIN("cuFuncSetAttribute");
     if (attribute == CUDA_FUNCTION_DYNAMIC_SHARED)

@@ -89,6 +89,13 @@ class Image:
         _driver.cuFuncGetAttribute(ctypes.byref(value), number, self.functions[stage])
         return value.value
 
+    def most_ctas(self, stage=0):
+        """CTAs of a stage that the card holds at once."""
+        about, each = self.about["stages"][stage], ctypes.c_int()
+        _check(_driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(ctypes.byref(each), self.functions[stage], about["threads"],
+                                                                   ctypes.c_size_t(about["shared"])), about["entry"])
+        return each.value * torch.cuda.get_device_properties(0).multi_processor_count
+
     def fits(self, dims):
         """Whether search dims that the tensors fix are this variant's, and its conditions hold."""
         names = {**dims, **self.about["values"]}
@@ -123,7 +130,10 @@ class Image:
         cluster = about["cluster"]
         attribute = Attribute(4, 0, (ctypes.c_uint * 3)(cluster[0] * cluster[1] * cluster[2], 1, 1))
         stage = about["stages"][0]
-        config = Config((ctypes.c_uint * 3)(grid[0] * grid[1] * grid[2], 1, 1), (ctypes.c_uint * 3)(stage["threads"], 1, 1), stage["shared"], None,
+        ctas = grid[0] * grid[1] * grid[2]
+        if stage["stays"]:
+            ctas = min(ctas, self.most_ctas())
+        config = Config((ctypes.c_uint * 3)(ctas, 1, 1), (ctypes.c_uint * 3)(stage["threads"], 1, 1), stage["shared"], None,
                         ctypes.pointer(attribute), 1 if attribute.cluster[0] > 1 else 0)
 
         def launch():

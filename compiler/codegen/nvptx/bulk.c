@@ -1,5 +1,5 @@
-/* Bulk copies, mbarriers and wgmma in PTX. LLVM has intrinsics for few of them, so all are inline. What one thread does is guarded, not branched
- * around. */
+/* Bulk copies, mbarriers and wgmma in PTX. LLVM has intrinsics for few of them, so all are inline. What one thread does is branched around, so that
+ * other warps do not go through what it takes. */
 #include "compiler/codegen/nvptx/nvptx.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ void nvptx_mbarriers(Simt *s, LLVMValueRef shared, int count, bool of_all, Span 
     char text[64];
     snprintf(text, sizeof text, "mbarrier.init.shared::cta.b64 [$0], %d;", of_all ? s->warps : 1);
     LLVMValueRef first = LLVMBuildICmp(builder, LLVMIntEQ, s->thread, LLVMConstInt(s->e->i32, 0, false), "");
-    nvptx_asm(s, "fence.proxy.async.shared::cta;", "~{memory}", void_type(s), NULL, 0);
+    nvptx_bulk_fence(s, span);
     s->target->barrier(s, span); /* what the mbarriers' bytes were before is done with */
     SimtBranch branch = simt_branch_begin(s, first);
     for (int i = 0; i < count; i++) {
@@ -40,9 +40,10 @@ void nvptx_mbarriers(Simt *s, LLVMValueRef shared, int count, bool of_all, Span 
 
 void nvptx_mbarrier_expect(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMValueRef predicate, Span span) {
     (void)span;
-    const LLVMValueRef arguments[] = {shared_word(s, mbarrier), LLVMConstInt(s->e->i32, (unsigned long long)bytes, false), word(s, predicate)};
-    nvptx_asm(s, "{ .reg .pred p; setp.ne.b32 p, $2, 0; @p mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1; }", "r,r,r,~{memory}", void_type(s),
-        arguments, 3);
+    SimtBranch branch = simt_branch_begin(s, predicate);
+    const LLVMValueRef arguments[] = {shared_word(s, mbarrier), LLVMConstInt(s->e->i32, (unsigned long long)bytes, false)};
+    nvptx_asm(s, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", void_type(s), arguments, 2);
+    simt_branch_end(s, &branch, NULL);
 }
 
 void nvptx_mbarrier_wait(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Span span) {
@@ -72,21 +73,48 @@ static LLVMValueRef map_address(Simt *s, int number) {
     return nvptx_asm(s, text, "=l", s->e->i64, NULL, 0);
 }
 
-void nvptx_bulk_copy(Simt *s, const SimtBulkCopy *copy) {
-    char text[300], coordinates[64] = "", constraints[64] = "r,l,r,r";
-    LLVMValueRef arguments[4 + PHB_MAX_RANK] = {
-        shared_word(s, copy->shared), map_address(s, copy->map), shared_word(s, copy->mbarrier), word(s, copy->predicate)};
+/* The instruction whose map and coordinates come between `before` and `after`, under the copy's predicate. */
+static void emit_box(Simt *s, const SimtBulkCopy *copy, const char *before, const char *after) {
+    char text[300], coordinates[64] = "", constraints[64] = "r,l,r";
+    SimtBranch branch = simt_branch_begin(s, copy->predicate);
+    LLVMValueRef arguments[3 + PHB_MAX_RANK] = {shared_word(s, copy->shared), map_address(s, copy->map),
+        copy->mbarrier ? shared_word(s, copy->mbarrier) : LLVMConstInt(s->e->i32, 0, false)};
     for (int axis = 0; axis < copy->rank; axis++) {
-        snprintf(coordinates + strlen(coordinates), sizeof coordinates - strlen(coordinates), "%s$%d", axis ? ", " : "", 4 + axis);
+        snprintf(coordinates + strlen(coordinates), sizeof coordinates - strlen(coordinates), "%s$%d", axis ? ", " : "", 3 + axis);
         strcat(constraints, ",r");
-        arguments[4 + axis] = copy->coordinates[axis];
+        arguments[3 + axis] = copy->coordinates[axis];
     }
     strcat(constraints, ",~{memory}");
-    snprintf(text, sizeof text,
-        "{ .reg .pred p; setp.ne.b32 p, $3, 0; @p cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {%s}], "
-        "[$2]; }",
-        copy->rank, coordinates);
-    nvptx_asm(s, text, constraints, void_type(s), arguments, 4 + copy->rank);
+    snprintf(text, sizeof text, "cp.async.bulk.tensor.%dd.%s[$1, {%s}]%s", copy->rank, before, coordinates, after);
+    nvptx_asm(s, text, constraints, void_type(s), arguments, 3 + copy->rank);
+    simt_branch_end(s, &branch, NULL);
+}
+
+void nvptx_bulk_copy(Simt *s, const SimtBulkCopy *copy) {
+    emit_box(s, copy, "shared::cluster.global.mbarrier::complete_tx::bytes [$0], ", ", [$2];");
+}
+
+void nvptx_bulk_fence(Simt *s, Span span) {
+    (void)span;
+    nvptx_asm(s, "fence.proxy.async.shared::cta;", "~{memory}", void_type(s), NULL, 0);
+}
+
+/* Each is a group of its own. */
+void nvptx_bulk_store(Simt *s, const SimtBulkCopy *copy) {
+    emit_box(s, copy, "global.shared::cta.bulk_group ", ", [$0]; cp.async.bulk.commit_group;");
+}
+
+void nvptx_bulk_store_wait(Simt *s, int left, Span span) {
+    (void)span;
+    char text[64];
+    snprintf(text, sizeof text, "cp.async.bulk.wait_group%s %d;", left < 0 ? "" : ".read", left < 0 ? 0 : left);
+    nvptx_asm(s, text, "~{memory}", void_type(s), NULL, 0);
+}
+
+void nvptx_stmatrix(Simt *s, LLVMValueRef shared, const LLVMValueRef words[4], Span span) {
+    (void)span;
+    const LLVMValueRef arguments[] = {shared_word(s, shared), words[0], words[1], words[2], words[3]};
+    nvptx_asm(s, "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r,~{memory}", void_type(s), arguments, 5);
 }
 
 /* ---- products ---- */

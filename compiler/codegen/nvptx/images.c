@@ -71,7 +71,7 @@ static bool make_image(Images *images, ClusterKernel *kernel, int number, const 
         if (s < count)
             layout_remarks(context, leaf, target->name, values_text(context, signature, variant->values));
         const char *entry = entry_name(context, kernel, number, s);
-        image.stages[s] = (GpuStage){.entry = entry, .threads = leaf->threads, .shared = leaf->shared_bytes};
+        image.stages[s] = (GpuStage){.entry = entry, .threads = leaf->threads, .shared = leaf->shared_bytes, .stays = layout_stays(leaf)};
         image.stages[s].maps = simt_maps(context, leaf, &image.stages[s].map_count);
         has_maps |= image.stages[s].map_count > 0;
         image.has_planes |= simt_needs_planes(image.stages[s].maps, image.stages[s].map_count);
@@ -225,8 +225,8 @@ static void print_image(Context *context, Buffer *buffer, const ClusterKernel *k
     buffer_printf(buffer, ", \"cluster\": [%lld, %lld, %lld], \"stages\": [", (long long)dims[0], (long long)dims[1], (long long)dims[2]);
     for (int s = 0; s < kernel->stages.count + image->has_planes; s++) {
         const GpuStage *stage = &image->stages[s];
-        buffer_printf(buffer, "%s{\"entry\": \"%s\", \"threads\": %d, \"shared\": %lld, \"maps\": [", s ? ", " : "", stage->entry, stage->threads,
-            (long long)stage->shared);
+        buffer_printf(buffer, "%s{\"entry\": \"%s\", \"threads\": %d, \"shared\": %lld, \"stays\": %s, \"maps\": [", s ? ", " : "", stage->entry,
+            stage->threads, (long long)stage->shared, stage->stays ? "true" : "false");
         for (int i = 0; i < stage->map_count; i++)
             buffer_printf(buffer, "%s[%d, %d, %d, %d, %d, %d]", i ? ", " : "", stage->maps[i].tensor, stage->maps[i].row_axis, stage->maps[i].rows,
                 stage->maps[i].columns, stage->maps[i].swizzle, stage->maps[i].planes);

@@ -71,7 +71,8 @@ Unit *nvptx_emit(
         .vector_bytes = 16,
         .has_extremes = true,
         .exp2 = "llvm.nvvm.ex2.approx.ftz.f",
-        .log2 = "llvm.nvvm.lg2.approx.ftz.f"};
+        .log2 = "llvm.nvvm.lg2.approx.ftz.f",
+        .reciprocal = "llvm.nvvm.rcp.approx.ftz.f"};
     e->level = arithmetic;
     for (int i = 0; i < count; i++) {
         e->fastmath = stages[i].kernel->signature.fastmath;

@@ -167,6 +167,10 @@ static LLVMValueRef cta(Simt *s) {
     return LLVMBuildZExt(s->e->builder, special(s, "llvm.nvvm.read.ptx.sreg.ctaid.x"), s->e->i64, "");
 }
 
+static LLVMValueRef ctas(Simt *s) {
+    return LLVMBuildZExt(s->e->builder, special(s, "llvm.nvvm.read.ptx.sreg.nctaid.x"), s->e->i64, "");
+}
+
 /* ---- the CTA, the warp, the cluster ---- */
 
 static void barrier(Simt *s, Span span) {
@@ -286,14 +290,15 @@ static void mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVM
 
 #define HOOKS                                                                                                                                        \
     .has_mma = true, .predicates = true, .register_limit = 255, .begin = begin, .tensor_base = tensor_base, .thread = thread, .lane = lane,          \
-    .cta = cta, .thread_here = thread_here,                                                                                                          \
+    .cta = cta, .ctas = ctas, .thread_here = thread_here,                                                                                            \
     .load = nvptx_load, .store = nvptx_store, .atomic = nvptx_atomic, .barrier = barrier, .shuffle = shuffle, .ballot = ballot, .elect = elect,      \
     .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait, .copy_async = nvptx_copy_async,                    \
     .copy_commit = nvptx_copy_commit, .copy_wait = nvptx_copy_wait, .ldmatrix = ldmatrix, .mma = mma
 
 #define BULK_HOOKS                                                                                                                                   \
     .has_bulk = true, .mbarriers = nvptx_mbarriers, .mbarrier_expect = nvptx_mbarrier_expect, .mbarrier_wait = nvptx_mbarrier_wait,                  \
-    .bulk_copy = nvptx_bulk_copy, .wgmma_begin = nvptx_wgmma_begin, .wgmma = nvptx_wgmma, .wgmma_commit = nvptx_wgmma_commit,                        \
+    .bulk_copy = nvptx_bulk_copy, .stmatrix = nvptx_stmatrix, .bulk_fence = nvptx_bulk_fence, .bulk_store = nvptx_bulk_store,                         \
+    .bulk_store_wait = nvptx_bulk_store_wait, .wgmma_begin = nvptx_wgmma_begin, .wgmma = nvptx_wgmma, .wgmma_commit = nvptx_wgmma_commit,            \
     .wgmma_wait = nvptx_wgmma_wait, .mbarrier_arrive = nvptx_mbarrier_arrive
 
 const NvptxTarget nvptx_targets[] = {

@@ -63,13 +63,13 @@ static void emit_arrive(Simt *s, const IrOp *op) {
 /* ---- copies ---- */
 
 /* An offset as a coordinate: extents and boxes fit 31 bits, so what is further out than that is as much outside. */
-static LLVMValueRef coordinate(Simt *s, const IrValue *offset) {
+LLVMValueRef simt_coordinate(Simt *s, const IrValue *offset) {
     Emitter *e = s->e;
     LLVMValueRef value = emit_max(e, simt_scalar(s, offset), emit_int_const(e, INT32_MIN));
     return LLVMBuildTrunc(e->builder, emit_min(e, value, emit_int_const(e, INT32_MAX - SPAN_BYTES * SPAN_BYTES)), e->i32, "");
 }
 
-/* A box for each span of the rows, each by another warp, so that none of them comes late to what all do next. */
+/* A box for each span of the rows. One thread does all, which also waits for bulk stores before it has their slots filled again. */
 static void emit_copy(Simt *s, const IrOp *op) {
     Emitter *e = s->e;
     const Type *slot = access_type(op);
@@ -79,14 +79,13 @@ static void emit_copy(Simt *s, const IrOp *op) {
     int64_t boxes = tile_columns(slot) / map.columns, box_bytes = (int64_t)map.rows * map.swizzle;
     SimtBulkCopy copy = {.map = layout_bulk_number(&maps, &map), .rank = rank, .span = op->span};
     copy.mbarrier = mbarrier_address(s, op->operands.items[count - 3], op->operands.items[count - 2]);
+    copy.predicate = is_by(s, op, 0, op->operands.items[count - 1]);
     for (int axis = 0; axis < rank; axis++)
-        copy.coordinates[rank - 1 - axis] = coordinate(s, op->operands.items[1 + axis]);
+        copy.coordinates[rank - 1 - axis] = simt_coordinate(s, op->operands.items[1 + axis]);
     LLVMValueRef first = copy.coordinates[0], shared = simt_staged(s, op->operands.items[count - 4]);
     for (int64_t box = 0; box < boxes; box++) {
         copy.coordinates[0] = LLVMBuildAdd(e->builder, first, simt_int(s, box * map.columns), "");
         copy.shared = LLVMBuildAdd(e->builder, shared, simt_int(s, box * box_bytes), "");
-        int64_t warp = (1 + copy.map + box) % s->warps;
-        copy.predicate = is_by(s, op, warp << LAYOUT_LANES, op->operands.items[count - 1]);
         s->target->bulk_copy(s, &copy);
     }
 }

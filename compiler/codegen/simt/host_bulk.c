@@ -49,6 +49,28 @@ void host_bulk_copy(Simt *s, const SimtBulkCopy *copy) {
     simt_branch_end(s, &branch, NULL);
 }
 
+void host_stmatrix(Simt *s, LLVMValueRef shared, const LLVMValueRef words[4], Span span) {
+    store_words(s, words, 4);
+    host_call(s->e, HOST_phb_simt_stmatrix, (LLVMValueRef[]){s->self, host_shared(s, shared), word_at(s, 0), host_site(s, span)}, 4);
+}
+
+void host_bulk_fence(Simt *s, Span span) {
+    (void)span;
+    host_call(s->e, HOST_phb_simt_bulk_fence, &s->self, 1);
+}
+
+void host_bulk_store(Simt *s, const SimtBulkCopy *copy) {
+    SimtBranch branch = simt_branch_begin(s, copy->predicate);
+    store_words(s, copy->coordinates, copy->rank);
+    LLVMValueRef arguments[] = {s->self, simt_int(s, copy->map), word_at(s, 0), host_shared(s, copy->shared), host_site(s, copy->span)};
+    host_call(s->e, HOST_phb_simt_bulk_store, arguments, 5);
+    simt_branch_end(s, &branch, NULL);
+}
+
+void host_bulk_store_wait(Simt *s, int left, Span span) {
+    host_call(s->e, HOST_phb_simt_bulk_store_wait, (LLVMValueRef[]){s->self, simt_int(s, left), host_site(s, span)}, 3);
+}
+
 /* ---- products ---- */
 
 void host_wgmma_begin(Simt *s, Span span) {

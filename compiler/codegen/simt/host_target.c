@@ -78,6 +78,10 @@ static LLVMValueRef cta(Simt *s) {
     return load_field(s, s->e->i64, offsetof(PhbSimtThread, cta));
 }
 
+static LLVMValueRef ctas(Simt *s) {
+    return load_field(s, s->e->i64, offsetof(PhbSimtThread, ctas));
+}
+
 static LLVMValueRef cluster_rank(Simt *s) {
     return narrow(s, load_field(s, s->e->i64, offsetof(PhbSimtThread, rank)));
 }
@@ -144,7 +148,7 @@ static void cluster_wait(Simt *s, Span span) {
 
 #define HOST_TARGET                                                                                                                                  \
     .shared_limit = SHARED_LIMIT, .register_limit = REGISTER_LIMIT, .begin = begin, .tensor_base = tensor_base, .thread = thread, .lane = lane,      \
-    .cta = cta, .load = host_load, .store = host_store, .atomic = host_atomic, .barrier = barrier, .shuffle = shuffle, .ballot = ballot,             \
+    .cta = cta, .ctas = ctas, .load = host_load, .store = host_store, .atomic = host_atomic, .barrier = barrier, .shuffle = shuffle, .ballot = ballot,             \
     .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait
 
 const SimtTarget simt_cpu = {.name = "the CPU", .elect = elect_low, .warp_values = warp_values, HOST_TARGET};
@@ -154,5 +158,6 @@ const SimtTarget simt_cpu = {.name = "the CPU", .elect = elect_low, .warp_values
 
 const SimtTarget simt_simulator = {SIMULATOR};
 const SimtTarget simt_simulator_bulk = {SIMULATOR, .has_bulk = true, .mbarriers = host_mbarriers, .mbarrier_expect = host_mbarrier_expect,
-    .mbarrier_wait = host_mbarrier_wait, .bulk_copy = host_bulk_copy, .wgmma_begin = host_wgmma_begin, .wgmma = host_wgmma,
+    .mbarrier_wait = host_mbarrier_wait, .bulk_copy = host_bulk_copy, .stmatrix = host_stmatrix, .bulk_fence = host_bulk_fence,
+    .bulk_store = host_bulk_store, .bulk_store_wait = host_bulk_store_wait, .wgmma_begin = host_wgmma_begin, .wgmma = host_wgmma,
     .wgmma_commit = host_wgmma_commit, .wgmma_wait = host_wgmma_wait, .mbarrier_arrive = host_mbarrier_arrive};

@@ -87,6 +87,20 @@ static void place_in_groups(Simt *s, LLVMValueRef number, int group, LLVMValueRe
     place[2] = LLVMBuildZExt(builder, z, s->e->i64, "");
 }
 
+/* Where block `number` stands; a group's rows, 0: row by row. */
+static void place_block(Simt *s, LLVMValueRef number, int group, LLVMValueRef place[3]) {
+    if (group)
+        place_in_groups(s, number, group, s->launch.grid, place);
+    else
+        place_in_grid(s, number, s->launch.grid, place);
+}
+
+static void emit_block_of(Simt *s, const IrOp *op) {
+    LLVMValueRef place[3];
+    place_block(s, simt_scalar(s, op->operands.items[0]), (int)op->operands.items[1]->def->bits, place);
+    simt_set(s, op->results.items[0], place[op->axis]);
+}
+
 /* Without @cluster_dims a CTA is its own cluster. */
 static void find_place(Simt *s) {
     Emitter *e = s->e;
@@ -96,10 +110,7 @@ static void find_place(Simt *s) {
     LLVMValueRef number = s->target->cta(s), clusters[3];
     if (size == 1) {
         int group = layout_order(s->kernel);
-        if (group)
-            place_in_groups(s, number, group, s->launch.grid, s->cluster);
-        else
-            place_in_grid(s, number, s->launch.grid, s->cluster);
+        place_block(s, number, group, s->cluster);
         if (!group && layout_grows(s->kernel))
             s->cluster[0] = LLVMBuildSub(e->builder, LLVMBuildSub(e->builder, s->launch.grid[0], emit_int_const(e, 1), ""), s->cluster[0], "");
         for (int axis = 0; axis < 3; axis++)
@@ -174,7 +185,7 @@ void simt_op(Simt *s, const IrOp *op) {
         simt_set(s, op->results.items[0], placed);
         return;
     }
-    if (simt_thread_op(s, op) || simt_bulk_op(s, op))
+    if (simt_thread_op(s, op) || simt_bulk_op(s, op) || simt_bulk_store_op(s, op))
         return;
     switch (op->kind) {
     case OP_LOAD:
@@ -210,6 +221,15 @@ void simt_op(Simt *s, const IrOp *op) {
     case OP_DOT:
     case OP_DOT_T:
         simt_dot(s, op);
+        return;
+    case OP_CTA:
+        simt_set(s, op->results.items[0], s->target->cta(s));
+        return;
+    case OP_CTAS:
+        simt_set(s, op->results.items[0], s->target->ctas(s));
+        return;
+    case OP_BLOCK_OF:
+        emit_block_of(s, op);
         return;
     case OP_RING:
         return;

@@ -14,6 +14,7 @@ static int64_t element_bytes(const Type *type) {
 typedef struct SharedTile {
     int64_t at, pitch;
     int chunks, shift;
+    LLVMValueRef slot; /* what `at` counts from, a multiple of 16 bytes; NULL: the CTA's shared memory */
 } SharedTile;
 
 /* How many neighbouring registers are neighbours there, too: a power of two. */
@@ -34,7 +35,8 @@ static LLVMValueRef element_address(Simt *s, const Type *type, const SharedTile 
         column = LLVMBuildXor(builder, column, turn, "");
     }
     LLVMValueRef row = tile_rows(type) == 1 ? simt_int(s, 0) : LLVMBuildMul(builder, simt_element(s, type, index, 0), simt_int(s, tile->pitch), "");
-    return LLVMBuildAdd(builder, LLVMBuildAdd(builder, row, column, ""), simt_int(s, tile->at), "");
+    LLVMValueRef at = tile->slot ? LLVMBuildAdd(builder, tile->slot, simt_int(s, tile->at), "") : simt_int(s, tile->at);
+    return LLVMBuildAdd(builder, LLVMBuildAdd(builder, row, column, ""), at, "");
 }
 
 static void put_tile(Simt *s, const Type *type, LLVMValueRef const *registers, const SharedTile *tile, Span span) {
@@ -88,6 +90,22 @@ void simt_stage(Simt *s, const IrOp *op) {
     SharedTile there = {.at = op->shared_at, .pitch = layout_pitch(tile->type)};
     put_tile(s, tile->type, simt_tile(s, tile), &there, op->span);
     simt_set(s, op->results.items[0], simt_int(s, op->shared_at));
+}
+
+static SharedTile in_slot(const Type *type, LLVMValueRef slot) {
+    enum { BANKS_BYTES = 128 };
+    int64_t bytes = layout_bulk_span(type);
+    return (SharedTile){.pitch = bytes, .chunks = (int)(bytes / VECTOR_BYTES), .shift = layout_log2(BANKS_BYTES / bytes), .slot = slot};
+}
+
+void simt_put_slot(Simt *s, const IrValue *tile, LLVMValueRef slot, Span span) {
+    SharedTile there = in_slot(tile->type, slot);
+    put_tile(s, tile->type, simt_tile(s, tile), &there, span);
+}
+
+LLVMValueRef *simt_get_slot(Simt *s, const Type *type, LLVMValueRef slot, Span span) {
+    SharedTile there = in_slot(type, slot);
+    return get_tile(s, type, &there, span);
 }
 
 void simt_convert(Simt *s, const IrOp *op) {

@@ -51,7 +51,7 @@ typedef struct SimtBulkCopy {
     int map;                                /* its number among the kernel's maps */
     int rank;
     LLVMValueRef coordinates[PHB_MAX_RANK]; /* i32: of the box's first element, the tensor's last axis first. What is outside of the tensor gives 0 */
-    LLVMValueRef shared, mbarrier;          /* i32: bytes from the start of the CTA's shared memory; the mbarrier is told of all the box's bytes */
+    LLVMValueRef shared, mbarrier;          /* i32: bytes from the start of the CTA's shared memory; the mbarrier is told of all the box's bytes. NULL: a store */
     LLVMValueRef predicate;                 /* i1 */
     Span span;
 } SimtBulkCopy;
@@ -89,7 +89,8 @@ typedef struct SimtTarget {
     /* Where am I. i32 but for `cta`. */
     LLVMValueRef (*thread)(Simt *s); /* 0 .. s->threads - 1 */
     LLVMValueRef (*lane)(Simt *s);   /* thread % 32, in a way that the target optimises best */
-    LLVMValueRef (*cta)(Simt *s);    /* i64: its number in the one-dimensional launch of runtime/program.h */
+    LLVMValueRef (*cta)(Simt *s);    /* i64: its number in the one-dimensional launch of runtime/program.h, */
+    LLVMValueRef (*ctas)(Simt *s);   /* and of how many */
     LLVMValueRef (*thread_here)(Simt *s); /* `thread`, so that what follows from it is computed here and not kept in registers. NULL: that is no matter */
 
     /* Memory. A load under a false predicate gives 0; values are as they lie in memory. */
@@ -140,6 +141,15 @@ typedef struct SimtTarget {
     void (*mbarrier_expect)(Simt *s, LLVMValueRef mbarrier, int64_t bytes, LLVMValueRef predicate, Span span);
     void (*mbarrier_wait)(Simt *s, LLVMValueRef mbarrier, LLVMValueRef parity, Span span); /* i32: until the phase of that parity is over */
     void (*bulk_copy)(Simt *s, const SimtBulkCopy *copy);                                 /* by one thread */
+
+    /* Four 8x8 matrices of 16-bit elements to shared memory: lane i gives the address of row i % 8 of matrix i / 8, and two elements, as an i32, of each
+     * matrix: of row lane / 4. */
+    void (*stmatrix)(Simt *s, LLVMValueRef shared, const LLVMValueRef words[4], Span span);
+    /* Boxes from shared memory to tensors: behind `fence` what the thread wrote before is there for stores, which others may begin behind a barrier;
+     * `bulk_store` is by one thread, which waits until all but the last `left` of its stores have read their boxes, or (-1) until all have written. */
+    void (*bulk_fence)(Simt *s, Span span);
+    void (*bulk_store)(Simt *s, const SimtBulkCopy *copy);
+    void (*bulk_store_wait)(Simt *s, int left, Span span);
 
     /* Matrix instructions of four warps: `begin` before those of a group, which `commit` ends; `wait` returns when all but the last `left` groups of this
      * thread are done, and gives the registers as they are then. */
@@ -257,6 +267,9 @@ SimtAccess simt_point(Simt *s, const IrOp *op, const Type *scalar);
  * An op with shared_bytes works at shared_at: it writes there, passes a barrier, and reads. What keeps others from the bytes before and after is in
  * the IR. */
 
+/* A tile into a slot of a bulk ring, no wider than what is swizzled. */
+void simt_put_slot(Simt *s, const IrValue *tile, LLVMValueRef slot, Span span);
+LLVMValueRef *simt_get_slot(Simt *s, const Type *type, LLVMValueRef slot, Span span); /* and from there */
 LLVMValueRef simt_staged(const Simt *s, const IrValue *tile); /* i32: where a staged tile, or a slot, lies */
 void simt_stage(Simt *s, const IrOp *op);
 void simt_slot(Simt *s, const IrOp *op); /* copy.c */
@@ -268,6 +281,8 @@ void simt_reduce(Simt *s, const IrOp *op);
 void simt_dot(Simt *s, const IrOp *op);
 void simt_mma(Simt *s, const IrOp *op); /* mma.c */
 bool simt_bulk_op(Simt *s, const IrOp *op); /* bulk.c: emits the op, if it is one of bulk copies or four warps: says whether it was */
+LLVMValueRef simt_coordinate(Simt *s, const IrValue *offset); /* i32, of a box */
+bool simt_bulk_store_op(Simt *s, const IrOp *op); /* bulk_store.c: likewise, of parts of sums and bulk stores */
 
 /* ---- split.c ---- */
 
