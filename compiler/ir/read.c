@@ -97,7 +97,7 @@ static void read_attribute(Reader *r, Line *line) {
     case ATTR_AXIS:
         if (info->operands == 0) /* ctx.block.x: read with the spelling */
             break;
-        read_operand(r, line);
+        read_operands(r, line, info->operands);
         reader_expect(r, ",");
         line->axis = reader_accept(r, "-") ? -(int)reader_take_number(r, INT_MAX) : (int)reader_take_number(r, INT_MAX);
         break;

@@ -274,7 +274,8 @@ static bool check_expected(Verifier *v, const IrBlock *block) {
 static bool check_refills(Verifier *v, const IrBlock *block, bool is_free) {
     for (const IrOp *op = block->first; op; op = op->next) {
         v->op = op;
-        is_free |= op->kind == OP_BARRIER || (op->kind == OP_MBARRIER_WAIT && is_of(op->operands.items[0], OP_MBARRIERS_OF_ALL));
+        is_free |= op->kind == OP_BARRIER || op->kind == OP_MBARRIERS ||
+                   (op->kind == OP_MBARRIER_WAIT && is_of(op->operands.items[0], OP_MBARRIERS_OF_ALL));
         if (op->kind == OP_BULK_COPY && !is_free)
             return verify_broken(v, "no barrier stands between what read the slot in an earlier turn and what fills it again");
         for (int r = 0; r < op->regions.count; r++)

@@ -18,7 +18,9 @@ typedef struct Columns {
     int stores;      /* of a part */
     bool stays;      /* the CTA goes on to further blocks of the grid */
     VEC(IrValue *) rings; /* by the number of the store, then by that of the load */
-    IrOps loads;          /* of whole tiles */
+    IrOps loads;          /* of whole tiles, */
+    IrOps rows;           /* and of rows, */
+    VEC(IrValue *) ahead; /* the next parts of which these are */
     IrValue *mbarriers;   /* one for each part of what is loaded */
 } Columns;
 
@@ -41,6 +43,26 @@ static bool can_have_operands(Columns *c, const IrOp *op, int depth) {
     return can;
 }
 
+static bool note_load(Columns *c, IrOps *loads, const IrOp *load) {
+    for (int i = 0; i < loads->count; i++)
+        if (loads->items[i] == load)
+            return true;
+    vec_push(c->e->context->arena, loads, load);
+    return true;
+}
+
+/* Its offsets are there before the loop. */
+static bool is_known(const Columns *c, const IrOp *load) {
+    int known = 0;
+    for (int i = 1; i < load->operands.count; i++) {
+        bool found = ir_is_param(load->operands.items[i]);
+        for (const IrOp *op = c->e->loop->prev; !found && op; op = op->prev)
+            found = op == load->operands.items[i]->def;
+        known += found;
+    }
+    return known == load->operands.count - 1;
+}
+
 /* The store that a load of a whole tile is of the same slice as; NULL: of none. */
 static const IrOp *find_store(const Columns *c, const IrOp *load) {
     const IrOp *found = NULL;
@@ -53,20 +75,11 @@ static const IrOp *find_store(const Columns *c, const IrOp *load) {
 /* Boxes of it can be copied while the loop runs. Of what the kernel stores to, it can be the slice alone that is stored then. */
 static bool can_load(Columns *c, const IrOp *load) {
     const IrValue *tensor = load->operands.items[0];
-    int axes[2], known = 0;
+    int axes[2];
     if (!ir_is_param(tensor) || (c->e->stores[tensor->index] && !find_store(c, load)))
         return false;
     slice_axes(load, axes);
-    for (int i = 1; i < load->operands.count; i++) /* offsets that are there before the loop */
-        for (const IrOp *op = c->e->loop->prev; op; op = op->prev)
-            known += op == load->operands.items[i]->def;
-    if (axes[1] != tensor->type->rank - 1 || known != load->operands.count - 1 || tile_rows(c->e->type) > MOST_BOX)
-        return false;
-    for (int i = 0; i < c->loads.count; i++)
-        if (c->loads.items[i] == load)
-            return true;
-    vec_push(c->e->context->arena, &c->loads, load);
-    return true;
+    return axes[1] == tensor->type->rank - 1 && is_known(c, load) && tile_rows(c->e->type) <= MOST_BOX && note_load(c, &c->loads, load);
 }
 
 /* Whether parts of the value can be had: it follows from the sums, is loaded, or made of such; or is no wider than an element. */
@@ -82,7 +95,7 @@ static bool can_have(Columns *c, const IrValue *value, int depth) {
     if (op->kind == OP_LOAD && !is_row(e, value->type))
         return can_load(c, op);
     if (op->kind == OP_LOAD)
-        return ir_is_param(op->operands.items[0]) && !e->stores[op->operands.items[0]->index];
+        return ir_is_param(op->operands.items[0]) && !e->stores[op->operands.items[0]->index] && note_load(c, &c->rows, op);
     return (op->kind == OP_BROADCAST || epilogue_is_element_wise(op->kind)) && can_have_operands(c, op, depth);
 }
 
@@ -190,14 +203,12 @@ static IrValue *make_part(Columns *c, IrValue *value) {
         part->dim = dim_int(e->context->dims, c->first);
         return part->results.items[0];
     }
-    for (int i = 0; i < def->operands.count; i++)
-        operands[i] = def->kind == OP_LOAD ? def->operands.items[i] : part_of(c, def->operands.items[i]);
-    if (def->kind == OP_LOAD && !is_row(e, value->type)) {
+    if (def->kind == OP_LOAD) {
         IrValue *slot = make_slot(c, load_ring(c, def), c->first / c->columns);
         return epilogue_op(e, OP_BULK_GET, def->span, &slot, 1, type)->results.items[0];
     }
-    if (def->kind == OP_LOAD)
-        return access_part(c, def, OP_LOAD, operands, def->operands.count, type)->results.items[0];
+    for (int i = 0; i < def->operands.count; i++)
+        operands[i] = part_of(c, def->operands.items[i]);
     IrOp *op = epilogue_op(e, def->kind, def->span, operands, def->operands.count, type);
     ir_copy_attributes(op, def);
     return op->results.items[0];
@@ -209,6 +220,39 @@ static IrValue *part_of(Columns *c, IrValue *value) {
     if (!c->e->parts[value->id])
         c->e->parts[value->id] = make_part(c, value);
     return c->e->parts[value->id];
+}
+
+/* Loads of rows for the part from column c->first on. They are begun a part early, so that nobody waits for them. */
+static void load_rows(Columns *c) {
+    c->ahead.count = 0;
+    for (int i = 0; i < c->rows.count; i++) {
+        const IrOp *load = c->rows.items[i];
+        IrValue *operands[PHB_MAX_RANK + 1];
+        for (int k = 0; k < load->operands.count; k++)
+            operands[k] = load->operands.items[k];
+        IrOp *op = access_part(c, load, OP_LOAD, operands, load->operands.count, part_type(c, load->results.items[0]->type));
+        vec_push(c->e->context->arena, &c->ahead, op->results.items[0]);
+    }
+}
+
+/* The first part's, before the loop where that can be. */
+static void begin_rows(Columns *c) {
+    IrOp *at = c->e->at;
+    bool known = true;
+    for (int i = 0; i < c->rows.count; i++)
+        known = known && is_known(c, c->rows.items[i]);
+    c->e->at = known ? c->e->loop : at;
+    load_rows(c);
+    c->e->at = at;
+}
+
+static void take_rows(Columns *c) {
+    for (int i = 0; i < c->rows.count; i++)
+        c->e->parts[c->rows.items[i]->results.items[0]->id] = c->ahead.items[i];
+    c->first += c->columns;
+    if (c->first < tile_columns(c->e->type))
+        load_rows(c);
+    c->first -= c->columns;
 }
 
 /* ---- slots and stores ---- */
@@ -309,6 +353,7 @@ static void make_parts(Columns *c) {
     VEC(IrValue *) slots = {0};
     int64_t part = c->first / c->columns, parts = tile_columns(e->type) / c->columns, refilled = part + c->slots - 1 - left_parts(c);
     memset(e->parts, 0, sizeof *e->parts * (size_t)(e->count + 1));
+    take_rows(c);
     if (c->loads.count)
         wait_for_loads(c);
     for (int i = 0; i < e->ops.count; i++) {
@@ -408,6 +453,7 @@ bool epilogue_columns(Epilogue *e, const LayoutLimits *limits) {
         return false;
     e->at = e->ops.items[e->ops.count - 1]->next;
     make_rings(c);
+    begin_rows(c);
     e->parity = epilogue_int(e, 0); /* layout_tiles makes it that of the block */
     if (c->stays) {
         make_wait(c, 0);

@@ -368,7 +368,7 @@ static void begin_cta(CtaRunner *runner, int rank, int64_t cluster, char *shared
         .threads = &runner->thread[rank * threads],
         .warps = &runner->warps[rank * warps],
         .shared = shared + rank * runner_shared_step(setup->shared)};
-    PhbSimtThread code = {.cta = cluster * runner->ctas + rank, .rank = rank, .shared = cta->shared};
+    PhbSimtThread code = {.cta = cluster * runner->ctas + rank, .ctas = setup->launched, .rank = rank, .shared = cta->shared};
     for (int t = 0; t < threads; t++) {
         CtaThread *thread = &cta->threads[t];
         code.thread = t;

@@ -138,6 +138,23 @@ static const Case bodies[] = {
     {"%0 = mbarriers at 0+16 : shared<f32>[2]\nreturn\n", "mbarriers are 'shared<i64>' of rank 1"},
     {BULK "%5 = const 1 : i64\nfor %2, %5, %5\ndo %6: i64 {\nmbarrier_expect %1, %2, %3, 256\n"
      "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nyield\n}\nreturn\n", "no barrier stands between"},
+/* and the way back */
+#define PUT BULK "%5 = const 0.0 : f32\n%6 = broadcast %5 : tile<f32>[8, 8]<c1, c2 c4 r1 r2 r4, >\nbulk_put %6, %4\n"
+    {PUT "barrier\nbulk_store %a[%i :+ 8, %i :+ 8] = %4\nbulk_store_wait 0\nbulk_store_done\nreturn\n", NULL},
+    {PUT "bulk_store %a[%i :+ 8, %i :+ 8] = %4\nreturn\n", "no barrier stands between what is put into the slot and its store"},
+    {PUT "barrier\nbulk_store %a[%i :+ 8, %i :+ 4] = %4\nreturn\n", "no slot for it"},
+    {PUT "%7 = bulk_get %4 : tile<f32>[8, 8]<c1, c2 c4 r1 r2 r4, >\nreturn\n", NULL},
+    {PUT "%7 = bulk_get %4 : tile<f32>[8, 4]<, c1 c2 r1 r2 r4, >\nreturn\n", "is no slot for a 'tile<f32>[8, 4]"},
+    {BULK "%5 = const 0.0 : f16\n%6 = broadcast %5 : tile<f16>[8, 8]<c1, c2 c4 r1 r2 r4, >\nbulk_put %6, %4\nreturn\n", "is no slot for a 'tile<f16>[8, 8]"},
+#define WHOLE "%0 = const 0.0 : f32\n%1 = broadcast %0 : tile<f32>[8, 16]<c1 c8, c2 c4 r1 r2 r4, >\n"
+    {WHOLE "%2 = part %1, 8 : tile<f32>[8, 8]<c1, c2 c4 r1 r2 r4, >\nreturn\n", NULL},
+    {WHOLE "%2 = part %1, 12 : tile<f32>[8, 8]<c1, c2 c4 r1 r2 r4, >\nreturn\n", "is no columns of a"},
+    {WHOLE "%2 = part %1, 8 : tile<f32>[4, 8]<, c1 c2 c4 r1 r2, >\nreturn\n", "is no columns of a"},
+    {WHOLE "%2 = part %1, 8 : tile<f32>[8, 8]<c1, c4 c2 r1 r2 r4, >\nreturn\n", "threads do not hold their elements of the part"},
+    {WHOLE "%2 = part %1, 4 : tile<f32>[8, 8]<c1, c2 c4 r1 r2 r4, >\nreturn\n", "threads do not hold their elements of the part"},
+    {"%0 = cta : i64\n%1 = ctas : i64\n%2 = const 8 : i64\n%3 = block_of %0, %2, 1 : i64\nreturn\n", NULL},
+    {"%0 = cta : i64\n%1 = block_of %0, %0, 1 : i64\nreturn\n", "the rows of a group are a constant"},
+    {"%0 = cta : i64\n%1 = const 8 : i64\n%2 = block_of %0, %1, 3 : i64\nreturn\n", "there are 3 axes"},
 };
 
 static IrModule *read_text(Fixture *f, const char *threads, const char *body) {
@@ -350,64 +367,65 @@ END_TEST
 
 /* ---- contractions by bulk copies ---- */
 
+/* How the sums leave the registers: straight, or through shared memory. */
+typedef enum Way { STRAIGHT, BY_ROWS, BY_COLUMNS } Way;
+
 /* The loop of a product, [rows, k] by [k, columns], with what stands in it after the product, and between it and the store of its sums. */
 typedef struct Contraction {
     int rows, k, columns;
     const char *launch, *inside, *after;
-    bool is_bulk, by_rows; /* the sums go through shared memory */
+    bool is_bulk;
+    Way way;
     int threads;
+    const char *grid; /* NULL: there is none, so that CTAs do not stay */
+    int stores;       /* by columns: bulk stores, */
+    int maps;         /* tensor maps of them, */
+    int gets;         /* and parts of tiles that are loaded */
 } Contraction;
 
 static const Contraction contractions[] = {
-    {128, 64, 256, "", "", "", true, true, 256},
-    {128, 64, 128, "", "", "", true, true, 256},
-    {64, 32, 128, "", "", "", true, true, 128},
-    {64, 128, 16, "", "", "", true, true, 128},
-    {256, 16, 128, "", "", "", true, true, 256},
-    {64, 16, 16, "", "", "", true, true, 128}, /* a factor of less than the ring aligns slots to */
-    {128, 64, 256, "launch 256, 0, 0\n", "", "", true, true, 256},
-    {128, 64, 256, "launch 128, 0, 0\n", "", "", false, true, 128}, /* more registers than a thread has */
-    {32, 64, 128, "", "", "", false, false, 128},                    /* less than 64 rows */
-    {256, 64, 256, "", "", "", false, false, 256},                   /* more registers than a thread has */
-    {128, 8, 128, "", "", "", false, false, 256},                    /* less than one step */
-    {128, 64, 128, "", "%10 = exp %9 : tile<f32>[128, 128]\nstore %c[%i :+ 128, %i :+ 128] = %10\n", "", true, false,
-        256},                                                                                         /* each turn's sum is seen */
-    {128, 64, 128, "", "store %d[%i :+ 128, %i :+ 64] = %7\n", "", false, true, 128},                 /* a factor, too */
-    {128, 64, 128, "", "%10 = const 0.5 : f16\nstore once %a[%i, %i] = %10\n", "", false, true, 128}, /* what is copied is stored */
+    {128, 64, 256, "", "", "", true, BY_COLUMNS, 256, NULL, 8, 1, 0},
+    {128, 64, 128, "", "", "", true, BY_COLUMNS, 256, NULL, 4, 1, 0},
+    {64, 32, 128, "", "", "", true, BY_COLUMNS, 128, NULL, 4, 1, 0},
+    {64, 128, 16, "", "", "", true, BY_COLUMNS, 128, NULL, 1, 1, 0},
+    {256, 16, 128, "", "", "", true, BY_COLUMNS, 256, NULL, 4, 1, 0},
+    {64, 16, 16, "", "", "", true, BY_COLUMNS, 128, NULL, 1, 1, 0}, /* a factor of less than the ring aligns slots to */
+    {128, 64, 256, "launch 256, 0, 0\n", "", "", true, BY_COLUMNS, 256, NULL, 8, 1, 0},
+    {128, 64, 256, "launch 128, 0, 0\n", "", "", false, BY_ROWS, 128, NULL, 0, 0, 0}, /* more registers than a thread has */
+    {32, 64, 128, "", "", "", false, STRAIGHT, 128, NULL, 0, 0, 0},                    /* less than 64 rows */
+    {256, 64, 256, "", "", "", false, STRAIGHT, 256, NULL, 0, 0, 0},                   /* more registers than a thread has */
+    {128, 8, 128, "", "", "", false, STRAIGHT, 256, NULL, 0, 0, 0},                    /* less than one step */
+    {128, 64, 128, "", "%10 = exp %9 : tile<f32>[128, 128]\nstore %c[%i :+ 128, %i :+ 128] = %10\n", "", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* each turn's sum is seen */
+    {128, 64, 128, "", "store %d[%i :+ 128, %i :+ 64] = %7\n", "", false, BY_ROWS, 128, NULL, 0, 0, 0},                                 /* a factor, too */
+    {128, 64, 128, "", "%10 = const 0.5 : f16\nstore once %a[%i, %i] = %10\n", "", false, BY_ROWS, 128, NULL, 0, 0, 0},                 /* what is copied is stored */
 #define SUM "tile<f32>[128, 128]"
-    {128, 64, 128, "", "", "%10 = convert %4 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %10\n", true, true, 256}, /* two tensors */
-    {128, 64, 128, "", "", "store %c[%i :+ 128, %2 :+ 128] = %4\n", true, false, 256},                                         /* one tensor twice */
-    {128, 64, 128, "", "",
-        "%10 = sum %4, 1 : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
-        "store %d[%i :+ 128, %i :+ 128] = %12\n",
-        true, false, 256}, /* rows are summed */
-    {128, 64, 128, "", "",
-        "%10 = load %c[%i :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
-        "store %d[%i :+ 128, %i :+ 128] = %12\n",
-        true, true, 256}, /* what is read is stored, a row at a time */
-    {128, 64, 128, "", "",
-        "%10 = load %c[%2 :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
-        "store %d[%i :+ 128, %i :+ 128] = %12\n",
-        true, false, 256}, /* another slice of what is stored */
-    {128, 64, 128, "", "",
-        "%10 = load %c[%i :+ 128, %i :+ 1] : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = add %4, %11 : " SUM "\n"
-        "%13 = convert %12 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %13\n",
-        true, false, 256}, /* the same */
-    {128, 64, 128, "", "",
-        "%10 = load %b[%i :+ 128, %i :+ 1] : tile<f16>[128, 1]\n%11 = broadcast %10 : tile<f16>[128, 128]\n%12 = convert %11 : " SUM "\n"
-        "%13 = mul %4, %12 : " SUM "\n%14 = convert %13 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %14\n",
-        true, true, 256},
+    {128, 64, 128, "", "", "%10 = convert %4 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %10\n", true, BY_COLUMNS, 256, NULL, 8, 2, 0}, /* two tensors */
+    {128, 64, 128, "", "", "store %c[%i :+ 128, %2 :+ 128] = %4\n", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* one tensor twice */
+    {128, 64, 128, "", "", "%10 = sum %4, 1 : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
+                           "store %d[%i :+ 128, %i :+ 128] = %12\n", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* rows are summed */
+    {128, 64, 128, "", "", "%10 = load %c[%i :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
+                           "store %d[%i :+ 128, %i :+ 128] = %12\n", true, BY_ROWS, 256, NULL, 0, 0, 0}, /* what is read is stored, a row at a time */
+    {128, 64, 128, "", "", "%10 = load %c[%2 :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
+                           "store %d[%i :+ 128, %i :+ 128] = %12\n", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* another slice of what is stored */
+    {128, 64, 128, "", "", "%10 = load %c[%i :+ 128, %i :+ 1] : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = add %4, %11 : " SUM "\n"
+                           "%13 = convert %12 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %13\n", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* the same */
+    {128, 64, 128, "", "", "%10 = load %b[%i :+ 128, %i :+ 1] : tile<f16>[128, 1]\n%11 = broadcast %10 : tile<f16>[128, 128]\n%12 = convert %11 : " SUM "\n"
+                           "%13 = mul %4, %12 : " SUM "\n%14 = convert %13 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %14\n", true, BY_COLUMNS, 256, NULL, 8, 2, 0},
+#define GRID "grid x ceildiv(N, 128)\ngrid y ceildiv(N, 128)\n" /* CTAs stay: parts are narrower, so that there are slots enough */
+    {128, 64, 128, "", "", "", true, BY_COLUMNS, 256, GRID, 8, 1, 0},
+    {128, 64, 128, "", "", "%10 = load %c[%i :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
+                           "store %d[%i :+ 128, %i :+ 128] = %12\n", true, BY_COLUMNS, 256, GRID, 16, 2, 8}, /* what is read is stored */
 };
 
 static IrModule *read_contraction(Fixture *f, const Contraction *c) {
     char text[1 << 13];
     int length = snprintf(text, sizeof text,
         "phobos-ir 1\nfile \"t.phb\"\nkernel k\n%sdim N\nparam a: tensor<f16>[N, N]\nparam b: tensor<f16>[N, N]\nparam c: tensor<f32>[N, N]\n"
-        "param d: tensor<f16>[N, N]\nparam i: i64\n{\n%%0 = const 0.0 : f32\n%%1 = const %d : i64\n%%2 = dim N : i64\n"
+        "param d: tensor<f16>[N, N]\nparam i: i64\n%s{\n%%0 = const 0.0 : f32\n%%1 = const %d : i64\n%%2 = dim N : i64\n"
         "%%3 = broadcast %%0 : tile<f32>[%d, %d]\n%%4 = for %%i, %%2, %%1, %%3 : tile<f32>[%d, %d]\ndo %%5: i64, %%6: tile<f32>[%d, %d] {\n"
         "%%7 = load %%a[%%i :+ %d, %%5 :+ %d] : tile<f16>[%d, %d]\n%%8 = load %%b[%%5 :+ %d, %%i :+ %d] : tile<f16>[%d, %d]\n"
         "%%9 = dot %%7, %%8, %%6 : tile<f32>[%d, %d]\n%syield %%9\n}\n%sstore %%c[%%i :+ %d, %%i :+ %d] = %%4\nreturn\n}\n",
-        c->launch, c->k, c->rows, c->columns, c->rows, c->columns, c->rows, c->columns, c->rows, c->k, c->rows, c->k, c->k, c->columns, c->k,
+        c->launch, c->grid ? c->grid : "", c->k, c->rows, c->columns, c->rows, c->columns, c->rows, c->columns, c->rows, c->k, c->rows, c->k, c->k, c->columns, c->k,
         c->columns, c->rows, c->columns, c->inside, c->after, c->rows, c->columns);
     fixture_open(f, text, (size_t)length);
     IrModule *module = ir_read(&f->context);
@@ -430,8 +448,11 @@ START_TEST(contractions_by_bulk_copies) {
     ck_assert_int_eq(count_ops(kernel->body, OP_WGMMA), c->is_bulk);
     ck_assert_int_eq(count_ops(kernel->body, OP_WGMMA_WAIT), is_chained ? 1 : 2 * c->is_bulk);
     ck_assert_int_eq(count_ops(kernel->body, OP_MBARRIER_ARRIVE), is_chained);
-    ck_assert_int_eq(layout_bulk_maps(&f.context, kernel).count, 2 * c->is_bulk);
-    ck_assert_int_eq(count_ops(kernel->body, OP_STAGE), (c->is_bulk ? 0 : 2) + c->by_rows);
+    ck_assert_int_eq(layout_bulk_maps(&f.context, kernel).count, 2 * c->is_bulk + c->maps);
+    ck_assert_int_eq(count_ops(kernel->body, OP_STAGE), (c->is_bulk ? 0 : 2) + (c->way == BY_ROWS));
+    ck_assert_int_eq(count_ops(kernel->body, OP_BULK_STORE), c->stores);
+    ck_assert_int_eq(count_ops(kernel->body, OP_BULK_GET), c->gets);
+    ck_assert_int_eq(count_ops(kernel->body, OP_CTAS), c->grid != NULL);
     ck_assert_int_eq(kernel->threads, c->threads);
     fixture_close(&f);
 }

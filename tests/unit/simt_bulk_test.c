@@ -40,6 +40,12 @@ typedef enum Fault {
     COPY_LEFT,       /* that nobody waits for */
     WARP_MISSING,
     ODD_BOX, /* not at a multiple of 128 bytes */
+    /* of stores */
+    NO_PUT_FENCE,
+    NO_PUT_BARRIER,
+    STORE_LEFT,    /* that nobody waits for */
+    PUT_TOO_SOON,  /* into a slot that is still to be read */
+    READ_TOO_SOON, /* of what is still to be written */
 } Fault;
 
 static const Form *form;
@@ -133,6 +139,28 @@ static void product_steps(const PhbLaunch *launch, PhbSimtThread *thread) {
         store_sums(thread, sums);
 }
 
+static bool run_steps(PhbSimtRun *steps, const PhbKernel *kernel, const PhbLaunch *launch, const PhbThreadStage *threads, uint64_t seed) {
+    SimtMemory memory;
+    CtaRunner runner = {0};
+    CtaSetup setup = {.kernel = "k",
+        .threads = THREADS,
+        .shared = SHARED_BYTES,
+        .size = {1, 1, 1},
+        .shuffle = seed != 0,
+        .seed = seed,
+        .context = &memory,
+        .ends = simt_thread_ends,
+        .advance = simt_bulks_advance};
+    ck_assert(simt_memory_open(&memory, kernel, SHARED_BYTES, 1, false, &failure));
+    ck_assert(runner_prepare(&runner, &setup, &failure));
+    ck_assert(simt_memory_begin_launch(&memory, kernel->stages, threads, launch, &failure));
+    simt_memory_begin_cluster(&memory);
+    bool fine = runner_run(&runner, steps, launch, 0, memory.shared, &failure);
+    runner_fini(&runner);
+    simt_memory_close(&memory);
+    return fine;
+}
+
 static bool run_product(uint64_t seed) {
     static const PhbTensor tensors[2] = {
         {.name = "a", .dtype = PHB_F16, .rank = 2, .mode = PHB_READ}, {.name = "b", .dtype = PHB_F16, .rank = 2, .mode = PHB_READ}};
@@ -150,25 +178,7 @@ static bool run_product(uint64_t seed) {
     }
     PhbLaunch launch = {.tensors = arguments, .grid = {1, 1, 1}};
     PhbThreadStage threads = {.threads = THREADS, .shared = SHARED_BYTES, .maps = maps, .map_count = 2};
-    SimtMemory memory;
-    CtaRunner runner = {0};
-    CtaSetup setup = {.kernel = "k",
-        .threads = THREADS,
-        .shared = SHARED_BYTES,
-        .size = {1, 1, 1},
-        .shuffle = seed != 0,
-        .seed = seed,
-        .context = &memory,
-        .ends = simt_thread_ends,
-        .advance = simt_bulks_advance};
-    ck_assert(simt_memory_open(&memory, &kernel, SHARED_BYTES, 1, false, &failure));
-    ck_assert(runner_prepare(&runner, &setup, &failure));
-    ck_assert(simt_memory_begin_launch(&memory, &stage, &threads, &launch, &failure));
-    simt_memory_begin_cluster(&memory);
-    bool fine = runner_run(&runner, product_steps, &launch, 0, memory.shared, &failure);
-    runner_fini(&runner);
-    simt_memory_close(&memory);
-    return fine;
+    return run_steps(product_steps, &kernel, &launch, &threads, seed);
 }
 
 /* Halves that are multiples of 1/8 in [-2, 2): sums of their products are exact. */
@@ -217,6 +227,78 @@ START_TEST(products_are_right) {
 }
 END_TEST
 
+/* ---- stores ---- */
+
+enum { BOX_ROWS = 64, BOX_COLUMNS = 32, SLOT_BYTES = 4096, STORED_ROWS = 50, STORED_COLUMNS = 75 };
+
+static uint16_t stored[STORED_ROWS][PITCH / 2];
+
+static uint16_t part_value(int part, int row, int column) {
+    return (uint16_t)(part * 4096 + row * 64 + column + 1);
+}
+
+/* A thread puts half a row of each part, 64 bytes wide in the slot, with its chunks swizzled. */
+static void put_part(PhbSimtThread *thread, int part, int slot) {
+    int row = (int)thread->thread / 2;
+    for (int i = 0; row < BOX_ROWS && i < BOX_COLUMNS / 2; i++) {
+        int column = (int)thread->thread % 2 * BOX_COLUMNS / 2 + i, offset = row * BOX_COLUMNS * 2 + column * 2;
+        offset ^= (offset >> 7 & 3) << 4;
+        phb_simt_store(thread, thread->shared + slot * SLOT_BYTES + offset, part_value(part, row, column), 2, PHB_SHARED_UNNAMED, SITE(40));
+    }
+    if (fault != NO_PUT_FENCE)
+        phb_simt_bulk_fence(thread);
+}
+
+/* Three parts by two slots; the third lies partly beyond the edge, as the last rows do. */
+static void store_steps(const PhbLaunch *launch, PhbSimtThread *thread) {
+    enum { PARTS = 3 };
+    for (int part = 0; part < PARTS; part++) {
+        int32_t at[2] = {part * BOX_COLUMNS, 0};
+        put_part(thread, part, part % 2);
+        if (part > 0 && fault != PUT_TOO_SOON)
+            phb_simt_bulk_store_wait(thread, 0, SITE(41));
+        if (fault != NO_PUT_BARRIER)
+            phb_cta_barrier(thread, "barrier", SITE(42));
+        if (thread->thread == 0)
+            phb_simt_bulk_store(thread, 0, at, thread->shared + part % 2 * SLOT_BYTES, SITE(43));
+    }
+    if (fault != STORE_LEFT)
+        phb_simt_bulk_store_wait(thread, fault == READ_TOO_SOON ? 0 : -1, SITE(44));
+    phb_cta_barrier(thread, "barrier", SITE(45));
+    if (thread->thread == 7 && fault != STORE_LEFT)
+        phb_simt_load(thread, launch->tensors[0].base, 2, 0, SITE(46));
+}
+
+static bool run_stores(uint64_t seed) {
+    static const PhbTensor tensors[1] = {{.name = "c", .dtype = PHB_F16, .rank = 2, .mode = PHB_READ_WRITE}};
+    static const int8_t modes[1] = {PHB_READ_WRITE};
+    const PhbStage stage = {.loop = -1, .modes = modes};
+    const PhbKernel kernel = {.name = "k", .tensors = tensors, .tensor_count = 1, .stages = &stage, .stage_count = 1, .cluster_dims = {1, 1, 1}};
+    PhbTensorArg arguments[1] = {{.base = stored, .extent = {STORED_ROWS, STORED_COLUMNS, 1, 1}, .pitch = PITCH}};
+    PhbTensorMap maps[1] = {{0, 0, BOX_ROWS, BOX_COLUMNS, BOX_COLUMNS * 2}};
+    PhbLaunch launch = {.tensors = arguments, .grid = {1, 1, 1}};
+    PhbThreadStage threads = {.threads = THREADS, .shared = SHARED_BYTES, .maps = maps, .map_count = 1};
+    memset(stored, 0xff, sizeof stored);
+    return run_steps(store_steps, &kernel, &launch, &threads, seed);
+}
+
+static bool is_stored(void) {
+    for (int row = 0; row < STORED_ROWS; row++)
+        for (int column = 0; column < PITCH / 2; column++)
+            if (stored[row][column] != (column < STORED_COLUMNS ? part_value(column / BOX_COLUMNS, row, column % BOX_COLUMNS) : 0xffff))
+                return false;
+    return true;
+}
+
+START_TEST(stores_are_clipped) {
+    fault = NO_FAULT;
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        ck_assert_msg(run_stores(seed), "%s", failure.text);
+        ck_assert(is_stored());
+    }
+}
+END_TEST
+
 static const struct Planted {
     Fault fault;
     const char *text; /* a part of the message; NULL: other numbers */
@@ -238,6 +320,11 @@ static const struct Planted {
     {COPY_LEFT, "CTA 0 ends before this copy has landed: nobody has waited for it"},
     {WARP_MISSING, "threads 128..191 of CTA 0 in wgmma at 21:5; threads 192..223 of CTA 0 in barrier at 31:5"},
     {ODD_BOX, "12:5: bulk copy from 'a': a box lies at a multiple of 128 bytes"},
+    {NO_PUT_FENCE, "wrote at 40:5, is not there for what goes on behind threads' backs: no fence.proxy.async came after"},
+    {NO_PUT_BARRIER, "which nobody has written"},
+    {STORE_LEFT, "43:5: CTA 0 ends before this store has read its box: nobody has waited for it"},
+    {PUT_TOO_SOON, "stores it at 43:5, and nobody has waited for that"},
+    {READ_TOO_SOON, "copies to it at 43:5, and nobody has waited for that"},
 };
 
 START_TEST(faults_are_caught) {
@@ -245,7 +332,7 @@ START_TEST(faults_are_caught) {
     form = &forms[2]; /* more turns than stages */
     fault = what->fault;
     make_factors();
-    bool fine = run_product(0);
+    bool fine = fault >= NO_PUT_FENCE ? run_stores(0) : run_product(0);
     if (what->text)
         ck_assert_msg(!fine && strstr(failure.text, what->text) != NULL, "%s", fine ? "not caught" : failure.text);
     else
@@ -258,6 +345,7 @@ int main(void) {
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 120);
     tcase_add_loop_test(all, products_are_right, 0, (int)(sizeof forms / sizeof forms[0]));
+    tcase_add_test(all, stores_are_clipped);
     tcase_add_loop_test(all, faults_are_caught, 0, (int)(sizeof planted / sizeof planted[0]));
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
