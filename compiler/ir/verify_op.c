@@ -341,8 +341,8 @@ bool verify_op(Verifier *v, const IrOp *op) {
         return check_const(v, op);
     if (op->kind == OP_ASYNC_WAIT)
         return op->dim ? verify_dim(v, op->dim, SCOPE_STATIC) : verify_broken(v, "how many groups may be left is missing");
-    if (op->kind == OP_PLANES || op->kind == OP_SLOT || op->kind == OP_MBARRIER_EXPECT || op->kind == OP_MBARRIER_WAIT ||
-        op->kind == OP_MBARRIER_ARRIVE || op->kind == OP_WGMMA_WAIT)
+    bool is_waiting = op->kind == OP_MBARRIER_WAIT || op->kind == OP_WGMMA_WAIT || op->kind == OP_BULK_STORE_WAIT || op->kind == OP_MBARRIER_ARRIVE;
+    if (is_waiting || op->kind == OP_PLANES || op->kind == OP_SLOT || op->kind == OP_MBARRIER_EXPECT || op->kind == OP_PART || op->kind == OP_BULK_PUT || op->kind == OP_BULK_GET)
         return true; /* verify_layouts looks at it */
     if (info->attr == ATTR_DIM)
         return op->dim ? verify_dim(v, op->dim, SCOPE_LEAF) && check_result_i64(v, op) : verify_broken(v, "the dim is missing");

@@ -183,7 +183,8 @@ static int64_t threads_of(const Bulk *b) {
  * further slots. */
 static bool choose_slots(Bulk *b, const LayoutLimits *limits, int64_t reserved) {
     enum { RESERVED = 1024, ENOUGH = 4, FEW_SUMS = 64 }; /* bytes that a CTA takes beside its own */
-    int64_t slot = slots_bytes(b->loads, b->load_count) + MBARRIERS * (int64_t)sizeof(int64_t), kept = slots_bytes(b->kept, b->kept_count);
+    int64_t slot = slots_bytes(b->loads, b->load_count) + MBARRIERS * (int64_t)sizeof(int64_t),
+            kept = slots_bytes(b->kept, b->kept_count) + reserved;
     int64_t most = (limits->shared_bytes - kept) / slot, shared = (limits->shared_bytes / 2 - RESERVED - kept) / slot;
     int64_t threads = threads_of(b), wanted = b->is_chained ? CHAINED_SLOTS : MOST_SLOTS, least = b->is_chained ? LEAST_CHAINED : running_turns(b) + 1;
     if (!threads || kept > limits->shared_bytes)
@@ -235,8 +236,10 @@ const char *layout_bulk_refusal(Context *context, IrKernel *kernel, const Layout
         return "something else in its loop uses a factor, or is a product that cannot, or the loop's step is no constant";
     if (!threads_of(b))
         return "the sums of its loop take more registers than the threads of a CTA have";
-    return choose_slots(b, limits, 0) ? "@launch gives it another number of threads than its sums want"
-                                   : "the slices of enough turns do not fit into shared memory, or of as many as @pipeline asks for";
+    if (!choose_slots(b, limits, 0))
+        return "the slices of enough turns do not fit into shared memory, or of as many as @pipeline asks for";
+    int64_t given = kernel->signature.launch_threads;
+    return given && given != threads_of(b) ? "@launch gives it another number of threads than its sums want" : NULL;
 }
 
 static void remark_block(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, const IrBlock *block) {
@@ -342,7 +345,11 @@ static void copy_next(Bulk *b, IrValue *number) {
 
 /* The first turns, before the loop. */
 static void begin_copies(Bulk *b) {
-    for (int turn = 0; turn < b->slots - running_turns(b); turn++) {
+    if (b->ahead.tiles)
+        tiles_begin(&b->ahead, b->next);
+    for (int turn = 0; b->ahead.tiles && turn < b->slots - running_turns(b); turn++)
+        copy_next(b, ahead_int(&b->ahead, turn));
+    for (int turn = 0; !b->ahead.tiles && turn < b->slots - running_turns(b); turn++) {
         b->ahead.turn = ahead_value(&b->ahead, OP_ADD, type_i64(b), b->ahead.loop->operands.items[0], ahead_int(&b->ahead, turn * bulk_step(b)));
         copy_turn(b, ahead_int(&b->ahead, turn));
     }
@@ -432,10 +439,12 @@ static void turn_over(Bulk *b) {
     b->ahead.at = b->dots[b->dot_count - 1]->next;
     if (b->is_promoted)
         ahead_op(&b->ahead, OP_BARRIER, NULL, 0, NULL);
-    if (b->is_promoted)
-        ahead_op(&b->ahead, OP_BARRIER, NULL, 0, NULL);
-    b->ahead.turn = ahead_value(&b->ahead, OP_ADD, i64, b->ahead.body->args.items[0], ahead_int(&b->ahead, ahead * bulk_step(b)));
-    copy_turn(b, filled);
+    if (b->ahead.tiles) {
+        copy_next(b, filled);
+    } else {
+        b->ahead.turn = ahead_value(&b->ahead, OP_ADD, i64, b->ahead.body->args.items[0], ahead_int(&b->ahead, ahead * bulk_step(b)));
+        copy_turn(b, filled);
+    }
     IrValue *goes_on = ahead_value(&b->ahead, OP_LT, type_bool(b), next, slots);
     IrValue *other = ahead_value(&b->ahead, OP_SUB, i64, ahead_int(&b->ahead, 1), parity);
     vec_push(b->ahead.context->arena, &b->ahead.body->last->operands, ahead_select(&b->ahead, goes_on, next, ahead_int(&b->ahead, 0)));
@@ -464,7 +473,10 @@ static int64_t bytes_outside(const IrKernel *kernel) {
 bool layout_bulk_stays(Context *context, IrKernel *kernel, IrOp *loop, const LayoutLimits *limits, int64_t bytes) {
     enum { LEAST_OF_TILES = 4 };
     Bulk bulk = bulk_of(context, kernel, loop), *b = &bulk;
-    return find_marked(b) && !b->is_chained && choose_slots(b, limits, bytes) && b->slots >= LEAST_OF_TILES;
+    bool can = find_marked(b) && !b->is_chained && !b->is_promoted && choose_slots(b, limits, bytes) && b->slots >= LEAST_OF_TILES;
+    for (int i = 0; can && i < b->load_count; i++)
+        can = b->loads[i]->kind == OP_LOAD;
+    return can;
 }
 
 void layout_bulk(Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits) {

@@ -13,9 +13,10 @@ typedef struct Bulk {
     IrOp *loads[BULK_MOST_COPIES]; /* slices of the loop's turns, */
     IrOp *kept[BULK_MOST_COPIES];  /* and from before it, that all turns multiply by */
     IrValue *rings[BULK_MOST_COPIES], *mbarriers;
-    int dot_count, load_count, kept_count, slots;
-    IrValue *next[TILES_STATE]; /* where the CTA stays: what the next turn's copies are of */
+    int dot_count, load_count, kept_count, sum_count, slots;
     BulkSum sums[BULK_MOST_DOTS]; /* where it is not chained */
+    bool is_promoted;             /* some of them are: products of a turn do not outlast it */
+    IrValue *next[TILES_STATE]; /* where the CTA stays: what the next turn's copies are of */
     bool is_chained; /* a turn uses its own sums, or a factor is no slice of the turn */
 } Bulk;
 

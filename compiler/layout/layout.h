@@ -104,7 +104,6 @@ IrValue *layout_copy_of(IrValue *const *copies, IrValue *value);
 
 void layout_peel(Context *context, IrKernel *kernel); /* turns whose masks hold everywhere */
 
-/* ---- tiles.c: CTAs that stay ---- */
 /* ---- bulk_sum.c ---- */
 
 /* Products of a loop's turn, each taking the sum of the one before it. */
@@ -118,7 +117,7 @@ bool layout_bulk_sum(IrOp *dot, BulkSum *sum); /* the product's; false: it is no
 bool layout_bulk_is_sum(const IrValue *value); /* what a turn yields of marked products */
 bool layout_bulk_is_zero(const IrValue *tile);
 
-/* ---- epilogue.c ---- */
+/* ---- tiles.c: CTAs that stay ---- */
 
 bool layout_tiles_can(const IrKernel *kernel, const IrOp *loop); /* whether all that the kernel does besides can be done block by block */
 /* `parity` becomes that of the number of blocks that the CTA has done. */

@@ -14,8 +14,8 @@ typedef struct CudaStage {
     unsigned threads, shared; /* of a CTA; bytes */
     const PhbTensorMap *maps;
     int map_count;
-    bool has_planes; /* some of the maps are of planes */
     unsigned most; /* CTAs that the card holds at once, where they stay; 0: they do not */
+    bool has_planes; /* some of the maps are of planes */
 } CudaStage;
 
 typedef struct CudaLaunch CudaLaunch;

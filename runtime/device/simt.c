@@ -80,7 +80,15 @@ static bool is_cancelled(SimtDevice *simt) {
     return cancelled;
 }
 
-<<<<<<< HEAD
+/* Of CTAs that stay, as if there were room for half of those that there are blocks for, or for a number that is drawn. */
+static uint64_t count_clusters(SimtDevice *simt, const PhbKernel *kernel, const PhbThreadStage *stage, const PhbLaunch *launch) {
+    const int32_t *size = kernel->cluster_dims;
+    uint64_t count = (uint64_t)(launch->grid[0] / size[0] * (launch->grid[1] / size[1]) * (launch->grid[2] / size[2]));
+    if (!stage->stays || count == 0)
+        return count;
+    return simt->options.seed == 0 ? (count + 1) / 2 : 1 + runner_random(&simt->runner) % count;
+}
+
 /* The pass as a kernel of its own. */
 static const PhbTensor pass_tensors[] = {{.name = "tensor", .dtype = PHB_F32, .rank = 2}, {.name = "planes", .dtype = PHB_BF16, .rank = 3}};
 static const int8_t pass_modes[] = {PHB_READ, PHB_WRITE};
@@ -89,24 +97,8 @@ static const PhbKernel pass_kernel = {.name = "planes", .tensors = pass_tensors,
 
 static bool run_stage(SimtDevice *simt, SimtMemory *memory, const PhbStage *use, const PhbThreadStage *stage, const PhbLaunch *launch, Error *error) {
     const int32_t *size = memory->kernel->cluster_dims;
-    const int64_t *grid = launch->grid;
+    uint64_t clusters = count_clusters(simt, memory->kernel, stage, launch);
     CtaSetup setup = {.kernel = memory->kernel->name,
-=======
-/* Of CTAs that stay, as if there were room for half of those that there are blocks for, or for a number that is drawn. */
-static uint64_t count_clusters(SimtDevice *simt, const PhbThreadStage *stage, const PhbLaunch *launch) {
-    const int32_t *size = simt->kernel->cluster_dims;
-    uint64_t count = (uint64_t)(launch->grid[0] / size[0] * (launch->grid[1] / size[1]) * (launch->grid[2] / size[2]));
-    if (!stage->stays || count == 0)
-        return count;
-    return simt->options.seed == 0 ? (count + 1) / 2 : 1 + runner_random(&simt->runner) % count;
-}
-
-static bool run_launch(SimtDevice *simt, const SimtLaunch *what, Error *error) {
-    const PhbThreadStage *stage = &simt->stages[what->stage];
-    const int32_t *size = simt->kernel->cluster_dims;
-    uint64_t clusters = count_clusters(simt, stage, what->launch);
-    CtaSetup setup = {.kernel = simt->kernel->name,
->>>>>>> ce62c5d (layout: sums go by bulk stores, column by column; CTAs that stay, whose copies run on to their next block; tiles that are added come by bulk copies; codegen: sigmoid by approximations under @fastmath)
         .file = simt->file,
         .threads = stage->threads,
         .shared = stage->shared,
