@@ -151,7 +151,7 @@ static void judge_failure(Sim *sim) {
     unsigned long long unit;
     for (int i = 0; i < sim->pod_count; i++)
         some_left |= sim->pods[i].alive && sim->pods[i].known && sim->pods[i].agent.phase != AGENT_FAILED;
-    if (starts(sim, "no pod is left") && sim->harmed && !some_left)
+    if (starts(sim, "no pod is left") && (sim->harmed || sim->some_leave) && !some_left)
         return;
     if (sscanf(sim->text, "super-tile %llu has brought down", &unit) == 1 && sim->units[unit].lost_with >= 3)
         return;
