@@ -65,6 +65,21 @@ static int64_t staged_before(const Pipeline *p) {
     return bytes;
 }
 
+static bool is_copied(const Pipeline *p, const IrOp *op) {
+    bool copied = false;
+    for (int i = 0; i < p->count; i++)
+        copied |= p->copies[i].stage == op;
+    return copied;
+}
+
+/* Bytes of shared memory that a turn wants beside its slots, if none of them serves twice. */
+static int64_t used_inside(const Pipeline *p) {
+    int64_t bytes = 0;
+    for (const IrOp *op = p->ahead.body->first; op; op = op->next)
+        bytes += is_copied(p, op) ? 0 : layout_shared_bytes(p->kernel, op);
+    return bytes;
+}
+
 /* As many as leave shared memory for every CTA that the multiprocessor's registers have room for, two at most, where what is copied needs none; or as
  * @pipeline says: whether that fits is seen when places are given. */
 static bool choose_slots(Pipeline *p, const LayoutLimits *limits) {
@@ -81,7 +96,8 @@ static bool choose_slots(Pipeline *p, const LayoutLimits *limits) {
     int64_t ctas = layout_ctas(registers, p->kernel->threads), before = staged_before(p);
     for (ctas = ctas < MOST_CTAS ? ctas : MOST_CTAS; ctas > 0; ctas--) {
         p->slots = MOST_SLOTS;
-        while (p->slots >= LEAST_SLOTS && p->slots * bytes > limits->shared_bytes / ctas - before)
+        int64_t room = ctas > 1 ? limits->shared_bytes / ctas - before : limits->shared_bytes - before - used_inside(p);
+        while (p->slots >= LEAST_SLOTS && p->slots * bytes > room)
             p->slots--;
         if (p->slots >= LEAST_SLOTS)
             return true;
