@@ -85,6 +85,18 @@ static CudaResult start_passes(const CudaDevice *cuda, const CudaStage *stage, c
     return result;
 }
 
+bool cuda_refuse(CudaDevice *cuda, Error *error, CudaResult result, const char *what) {
+    cuda_fail(cuda->driver, error, result, what);
+    if (!cuda_error_lasts(result))
+        return false;
+    pthread_mutex_lock(&cuda->mutex);
+    if (!cuda->lost)
+        cuda->why_lost = *error;
+    cuda->lost = true;
+    pthread_mutex_unlock(&cuda->mutex);
+    return false;
+}
+
 static bool try_launch(CudaDevice *cuda, const CudaLaunch *entry, int stage, const PhbLaunch *launch, Error *error) {
     int64_t ctas;
     if (!count_ctas(cuda, launch, &ctas, error))
@@ -99,7 +111,7 @@ static bool try_launch(CudaDevice *cuda, const CudaLaunch *entry, int stage, con
         result = start(cuda, &cuda->stages[stage], (unsigned)ctas, parameter);
     if (result == 0)
         result = cuda->driver->event_record(entry->event, cuda->compute);
-    return result == 0 || cuda_fail(cuda->driver, error, result, cuda->kernel->name);
+    return result == 0 || cuda_refuse(cuda, error, result, cuda->kernel->name);
 }
 
 static void cuda_launch(Device *device, uint32_t instruction, int stage, const PhbLaunch *launch) {
@@ -133,15 +145,7 @@ static bool await(CudaDevice *cuda, CudaLaunch *entry) {
     CudaResult result = cuda->driver->event_wait(entry->event);
     if (result == 0)
         return true;
-    cuda_fail(cuda->driver, &entry->error, result, cuda->kernel->name);
-    if (!cuda_error_lasts(result))
-        return false;
-    pthread_mutex_lock(&cuda->mutex);
-    if (!cuda->lost)
-        cuda->why_lost = entry->error;
-    cuda->lost = true;
-    pthread_mutex_unlock(&cuda->mutex);
-    return false;
+    return cuda_refuse(cuda, &entry->error, result, cuda->kernel->name);
 }
 
 static void *wait_for_launches(void *context) {

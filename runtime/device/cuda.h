@@ -55,6 +55,9 @@ typedef struct CudaDevice {
     Error why_lost;
 } CudaDevice;
 
+/* As cuda_fail; where the context is lost with it, every later launch fails for this reason. */
+bool cuda_refuse(CudaDevice *cuda, Error *error, CudaResult result, const char *what);
+
 /* ---- cuda_module.c ---- */
 
 /* As cuda_runs. */

@@ -1,6 +1,7 @@
 /* Copies between host and card, each thread's on a stream of its own through a pinned buffer, so that they run beside each other and beside launches. */
 #include "runtime/device/cuda.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct DeviceLane {
@@ -10,8 +11,13 @@ struct DeviceLane {
     void *buffer;
 };
 
+/* An error that lasts is mostly a kernel's, whichever call meets it first: the kernel is named. */
 static bool refuse(const DeviceLane *lane, CudaResult result, const char *what, Error *error) {
-    return result == 0 || cuda_fail(lane->cuda->driver, error, result, what);
+    if (result == 0)
+        return true;
+    char beside[192];
+    snprintf(beside, sizeof beside, "%s beside kernel %s", what, lane->cuda->kernel->name);
+    return cuda_refuse(lane->cuda, error, result, cuda_error_lasts(result) ? beside : what);
 }
 
 DeviceLane *cuda_lane_open(Device *device, size_t bytes, void **buffer, Error *error) {

@@ -69,9 +69,9 @@ FAKE_CUDA_SHARED=1024 says 1 "bytes of shared memory a CTA, and cuda:0 Fake Card
     ./transpose --device=cuda:0 transpose.json
 
 # ---- faults of the card: kernel, driver and the way out are named ----
-FAKE_CUDA_LAUNCH_RESULT=700 says 1 ": add: CUDA_FAKE_700 (planted), driver CUDA 12.4: a kernel left its memory" whole ./add job.json --device=cuda:0
+FAKE_CUDA_LAUNCH_RESULT=700 says 1 " add: CUDA_FAKE_700 (planted), driver CUDA 12.4: a kernel left its memory" whole ./add job.json --device=cuda:0
 FAKE_CUDA_FAIL=cuMemAlloc_v2=2 says 1 "driver CUDA 12.4" whole ./add job.json --device=cuda:0
-FAKE_CUDA_FAIL=cuMemcpyHtoDAsync_v2=719@3 says 1 "cannot copy a tile to the card: CUDA_FAKE_719 (planted), driver CUDA 12.4" whole ./add job.json --device=cuda:0
+FAKE_CUDA_FAIL=cuMemcpyHtoDAsync_v2=719@3 says 1 "cannot copy a tile to the card beside kernel add: CUDA_FAKE_719 (planted), driver CUDA 12.4" whole ./add job.json --device=cuda:0
 FAKE_CUDA_FAIL=cuModuleLoadDataEx=218 says 1 "ptxas: planted" whole ./add job.json --device=cuda:0
 
 # ---- a scheduler and pods: one class computes a job ----

@@ -275,7 +275,7 @@ static bool run_stores(uint64_t seed) {
     const PhbStage stage = {.loop = -1, .modes = modes};
     const PhbKernel kernel = {.name = "k", .tensors = tensors, .tensor_count = 1, .stages = &stage, .stage_count = 1, .cluster_dims = {1, 1, 1}};
     PhbTensorArg arguments[1] = {{.base = stored, .extent = {STORED_ROWS, STORED_COLUMNS, 1, 1}, .pitch = PITCH}};
-    PhbTensorMap maps[1] = {{0, 0, BOX_ROWS, BOX_COLUMNS, BOX_COLUMNS * 2}};
+    PhbTensorMap maps[1] = {{0, 0, BOX_ROWS, BOX_COLUMNS, BOX_COLUMNS * 2, 0}};
     PhbLaunch launch = {.tensors = arguments, .grid = {1, 1, 1}};
     PhbThreadStage threads = {.threads = THREADS, .shared = SHARED_BYTES, .maps = maps, .map_count = 1};
     memset(stored, 0xff, sizeof stored);
