@@ -448,6 +448,7 @@ void pod_revoke(Pod *pod) {
 }
 
 void pod_stop(Pod *pod) {
+    pod->gather = NULL; /* who carries the answers may be gone */
     pod->device->type->cancel(pod->device);
     feed(pod, &(EngineEvent){.kind = ENGINE_STOP});
 }

@@ -274,6 +274,43 @@ START_TEST(a_pod_takes_units_while_it_works) {
 }
 END_TEST
 
+/* A PodGather whose pieces never come. */
+static int never_comes(void *context, int operand, const Region *region, void *rows, int64_t pitch, uint32_t instruction, uint64_t *bytes) {
+    (void)operand, (void)region, (void)rows, (void)pitch, (void)instruction, (void)bytes;
+    ++*(int *)context;
+    return 1;
+}
+
+/* Inputs that live here and elsewhere: what is read from here when the pod closes, is not asked for elsewhere, for nobody would take the answer. */
+START_TEST(a_pod_that_closes_asks_no_more) {
+    RandomJob *job = ten_tiles();
+    TensorFile kept[JOB_TENSORS];
+    TileFiles files[JOB_TENSORS];
+    int asked = 0;
+    for (int t = 0; t < JOB_TENSORS; t++) {
+        if (t >= OUTPUT)
+            ck_assert_msg(tensor_file_stage(&job->job.tensors[t], false, &error), "%s", error.text);
+        kept[t] = job->job.tensors[t];
+        kept[t].memory = new_zeroed((size_t)tensor_file_bytes(&kept[t]), 1);
+        files[t] = (TileFiles){.source = &kept[t], .targets = {t >= OUTPUT ? &job->job.tensors[t] : NULL}};
+    }
+    Problem *problem = problem_bind(&job->job, LEAF_MODEL, &error);
+    Plan *plan = plan_make(problem, INT64_C(1) << 30, &error);
+    PodOptions options = {.threads = 1, .device = &cpu_device, .gather = never_comes, .context = &asked};
+    Pod *pod = pod_open(plan, &options, &error);
+    ck_assert_msg(pod != NULL, "%s", error.text);
+    pod_renew(pod, files);
+    pod_give(pod, deal_units(problem, 0, 1));
+    pod_close(pod);
+    ck_assert_int_eq(asked, 0);
+    plan_free(plan);
+    problem_free(problem);
+    for (int t = 0; t < JOB_TENSORS; t++)
+        free(kept[t].memory);
+    ck_assert(random_job_free(job));
+}
+END_TEST
+
 START_TEST(a_pod_closes_in_mid_work) {
     RandomJob *job = ten_tiles();
     for (int t = OUTPUT; t <= UPDATED; t++)
@@ -312,6 +349,7 @@ int main(void) {
     tcase_add_test(tests, a_store_error_breaks_the_pod);
     tcase_add_test(tests, a_pod_takes_units_while_it_works);
     tcase_add_test(tests, a_pod_closes_in_mid_work);
+    tcase_add_test(tests, a_pod_that_closes_asks_no_more);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
