@@ -11,12 +11,17 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zmq.h>
 
 atomic_bool interrupted;
 
+/* The first asks for an orderly end, the second for a quick one; who asks again waits for something that does not come. */
 static void on_signal(int number) {
+    static atomic_int signals;
     (void)number;
+    if (atomic_fetch_add(&signals, 1) == 2)
+        _exit(EXIT_FAILED);
     atomic_store(&interrupted, true);
 }
 
@@ -308,6 +313,7 @@ static int with_job(const PhbProgram *program, const CommandLine *line) {
     } else if (values[OPTION_ROLE].given) {
         code = finish_output(serve(job, line));
     } else {
+        options.owns_process = true;
         code = finish_output(local_run(job, &options));
     }
     job_free(job);

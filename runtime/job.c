@@ -241,19 +241,30 @@ Job *job_load_text(const PhbProgram *program, const char *text, const char *fold
 }
 
 /* As its staging files: gone, unless any of them is kept. */
-static void end_journal(Job *job) {
+static void drop_journal(const Job *job) {
     bool keep = false;
     for (int i = 0; job->journal != NULL && i < job->kernel->tensor_count; i++)
         keep |= job->tensors[i].keep_staging;
     if (job->journal != NULL && !keep)
         journal_remove(job->journal);
-    journal_free(job->journal);
+}
+
+void job_abandon(const Job *job) {
+    for (int i = 0; i < job->kernel->tensor_count; i++) {
+        const TensorFile *file = &job->tensors[i];
+        if (file->staging_path != NULL && !file->keep_staging)
+            unlink(file->staging_path);
+        if (file->lock_fd >= 0)
+            unlink(file->lock_path);
+    }
+    drop_journal(job);
 }
 
 void job_free(Job *job) {
     if (job == NULL)
         return;
-    end_journal(job);
+    drop_journal(job);
+    journal_free(job->journal);
     for (int i = 0; job->tensors != NULL && i < job->kernel->tensor_count; i++)
         tensor_file_close(&job->tensors[i]);
     sequence_free(job->sequence);

@@ -1,3 +1,4 @@
+#include "runtime/clock.h"
 #include "runtime/keep.h"
 #include "runtime/measure.h"
 #include "runtime/pod/pod.h"
@@ -14,7 +15,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TICK_MS 50 /* how soon an interruption is seen, and how smooth a bar may be */
+#define TICK_MS 50  /* how soon an interruption is seen, and how smooth a bar may be */
+#define END_MS 1000 /* for what pods have begun to end */
 
 /* Of a pod's units, where a journal is kept: the more there are, the less is done again after a crash. */
 enum { JOURNALED_BATCHES = 256 };
@@ -295,16 +297,45 @@ static void end_reserve(Local *local) {
     local->reserve = NULL;
 }
 
+static bool pods_verdict(const Local *local, Error *error) {
+    if (local->no_space) {
+        *error = local->space_error;
+        return false;
+    }
+    for (int p = 0; p < local->started; p++)
+        if (atomic_load(&local->pods[p].over) && local->pods[p].status == POD_BROKEN) {
+            *error = local->pods[p].error;
+            return false;
+        }
+    return is_interrupted(local) ? error_set(error, "interrupted; the old outputs are untouched") : true;
+}
+
+/* A leaf, or a call to a file system that is gone, may never end, and a thread cannot be ended alone. */
+static _Noreturn void abandon(const Local *local) {
+    Error error;
+    if (!pods_verdict(local, &error))
+        fprintf(local->options->errors, "error: %s\n", error.text);
+    say(local, LOG_WARNING, "warning: ends while something that a pod began goes on, which may be for ever");
+    job_abandon(local->job);
+    _exit(EXIT_FAILED);
+}
+
 /* The first pod that breaks stops the others; so do a full disk and the user. Returns when all have ended. */
 static void watch_pods(Local *local, bool stop, Progress *progress) {
+    uint64_t stopped_ms = 0;
     for (;;) {
         eventfd_t ignored;
         bool broken;
         bool all_over = pods_over(local, &broken) == local->started;
         if (all_over)
             return;
-        if (stop || broken || local->no_space || is_interrupted(local))
+        stop |= broken || local->no_space || is_interrupted(local);
+        if (stop && stopped_ms == 0) {
+            stopped_ms = clock_ms();
             eventfd_write(local->stop_event, 1);
+        } else if (stop && local->options->owns_process && clock_ms() - stopped_ms >= END_MS) {
+            abandon(local);
+        }
         progress_moved(progress, bytes_moved(local));
         progress_update(progress, units_done(local));
         struct pollfd fds[2] = {{.fd = local->over_event, .events = POLLIN}};
@@ -316,19 +347,6 @@ static void watch_pods(Local *local, bool stop, Progress *progress) {
         if (fds[1].revents & POLLIN)
             end_reserve(local);
     }
-}
-
-static bool pods_verdict(const Local *local, Error *error) {
-    if (local->no_space) {
-        *error = local->space_error;
-        return false;
-    }
-    for (int p = 0; p < local->started; p++)
-        if (local->pods[p].status == POD_BROKEN) {
-            *error = local->pods[p].error;
-            return false;
-        }
-    return is_interrupted(local) ? error_set(error, "interrupted; the old outputs are untouched") : true;
 }
 
 static bool run_pods(Local *local, Error *error) {

@@ -270,6 +270,7 @@ int job_tensor(const Job *job, int step, int tensor); /* which of the job's tens
 Job *job_load(const PhbProgram *program, const char *path, ErrorList *errors);
 /* The same for a job that is no file; relative paths start from `folder`, NULL: the current one. */
 Job *job_load_text(const PhbProgram *program, const char *text, const char *folder, ErrorList *errors);
+void job_abandon(const Job *job); /* takes away what it has in the file system, and nothing of what threads may use: the process is about to end */
 void job_free(Job *job); /* closes the tensors, discarding what was not published */
 bool job_dim_is_free(const Job *job, int dim); /* a @cluster value that the job leaves open */
 void job_print_template(const PhbProgram *program, FILE *out); /* --job-template */
@@ -330,6 +331,7 @@ typedef struct RunOptions {
     PlanOptions plan;     /* memory 0: half of the machine's memory shared among the pods, or most of its card's */
     ProgressMode progress;
     LogLevel log;
+    bool owns_process;  /* which may be ended where a pod does not end */
     bool keep_staging;
     bool resume;        /* keep a journal, and go on from one that is there */
     const char *trace;  /* file for what pods did, or NULL */

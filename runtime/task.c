@@ -1,6 +1,8 @@
 #include "runtime/task.h"
+#include "runtime/clock.h"
 #include "runtime/thread.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -40,6 +42,11 @@ Task *task_start(TaskRun *run, void *context, Error *error) {
 
 int task_fd(const Task *task) {
     return task->fd;
+}
+
+bool task_ends(const Task *task, uint64_t until_ms) {
+    uint64_t now_ms = clock_ms();
+    return poll(&(struct pollfd){.fd = task->fd, .events = POLLIN}, 1, until_ms > now_ms ? (int)(until_ms - now_ms) : 0) > 0;
 }
 
 bool task_end(Task *task, Error *error) {

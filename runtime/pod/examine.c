@@ -227,6 +227,10 @@ int examination_fd(const Examination *examination) {
     return examination->task ? task_fd(examination->task) : -1;
 }
 
+bool examination_ends(const Examination *examination, uint64_t until_ms) {
+    return examination->task == NULL || task_ends(examination->task, until_ms);
+}
+
 bool examination_result(Examination *examination, Examined *result) {
     Error ignored;
     if (examination->task)
@@ -236,11 +240,15 @@ bool examination_result(Examination *examination, Examined *result) {
     return result->token != 0;
 }
 
+void examination_stop(Examination *examination) {
+    atomic_store(&examination->stop, true);
+}
+
 void examination_free(Examination *examination) {
     Error ignored;
     if (examination == NULL)
         return;
-    atomic_store(&examination->stop, true);
+    examination_stop(examination);
     if (examination->task)
         task_end(examination->task, &ignored);
     free(examination->request);

@@ -14,6 +14,8 @@ void examination_free(Examination *examination);
  */
 bool examination_begin(Examination *examination, const Examine *request, Error *error);
 int examination_fd(const Examination *examination); /* -1: none runs */
+void examination_stop(Examination *examination); /* what runs ends as soon as it can, */
+bool examination_ends(const Examination *examination, uint64_t until_ms); /* and whether by then: clock_ms */
 /* Waits for what runs. False: there is nothing to tell. */
 bool examination_result(Examination *examination, Examined *result);
 

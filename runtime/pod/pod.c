@@ -627,15 +627,24 @@ Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error) {
     return NULL;
 }
 
+bool pod_end(Pod *pod, uint64_t until_ms) {
+    enum { AT_MOST_MS = 1000 };
+    if (pod->status == POD_RUNNING)
+        pod_stop(pod);
+    for (;;) {
+        pod_turn(pod);
+        uint64_t now_ms = clock_ms();
+        bool ended = pod->status != POD_RUNNING && pod->shelf_flying == 0;
+        if (ended || now_ms >= until_ms)
+            return ended;
+        poll(&(struct pollfd){.fd = pod->event, .events = POLLIN}, 1, until_ms - now_ms < AT_MOST_MS ? (int)(until_ms - now_ms) : AT_MOST_MS);
+    }
+}
+
 void pod_close(Pod *pod) {
     if (pod == NULL)
         return;
-    if (pod->status == POD_RUNNING)
-        pod_stop(pod);
-    while (pod->status == POD_RUNNING || pod->shelf_flying > 0) {
-        poll(&(struct pollfd){.fd = pod->event, .events = POLLIN}, 1, -1);
-        pod_turn(pod);
-    }
+    pod_end(pod, UINT64_MAX);
     if (pod->store != NULL)
         store_close(pod->store);
     if (pod->device != NULL)

@@ -147,6 +147,8 @@ typedef enum PodStatus { POD_RUNNING, POD_DONE, POD_BROKEN, POD_STOPPED } PodSta
 typedef struct Pod Pod;
 
 Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error);
+/* Stops it and waits, until `until_ms` by clock_ms, for what is in flight. False: some of that still is. */
+bool pod_end(Pod *pod, uint64_t until_ms);
 void pod_close(Pod *pod); /* waits for what is in flight */
 
 /* Another round: all units of the last one are stored. `files`, as the kernel's tensors, is copied; before the first call they are the job's own. */

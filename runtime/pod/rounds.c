@@ -35,16 +35,25 @@ void rounds_free(Rounds *rounds) {
     free(rounds);
 }
 
+bool rounds_end(Rounds *rounds, uint64_t until_ms) {
+    bool ended = true;
+    for (int s = 0; rounds->pods != NULL && s < rounds->course->step_count; s++) {
+        if (rounds->pods[s] == NULL)
+            continue;
+        pod_revoke(rounds->pods[s]);
+        ended &= pod_end(rounds->pods[s], until_ms);
+    }
+    return ended;
+}
+
 void rounds_leave(Rounds *rounds) {
     if (rounds->pods == NULL)
         return;
     rounds->units_before = rounds_units_done(rounds);
     rounds->moved_before = rounds_moved(rounds);
-    for (int s = 0; s < rounds->course->step_count; s++) {
-        if (rounds->pods[s] != NULL)
-            pod_revoke(rounds->pods[s]);
+    rounds_end(rounds, UINT64_MAX);
+    for (int s = 0; s < rounds->course->step_count; s++)
         pod_close(rounds->pods[s]);
-    }
     free(rounds->pods);
     rounds->pods = NULL;
     kept_close(&rounds->kept);

@@ -11,7 +11,8 @@ void rounds_free(Rounds *rounds);           /* NULL is nothing */
 
 /* This pod is number `node` of `nodes`: plans for `memory` bytes and opens the pods of all steps. What lived here before is lost. */
 bool rounds_join(Rounds *rounds, const Peers *peers, int64_t memory, const PodOptions *options, Error *error);
-/* Nothing of these pods may wait for a fetch. */
+/* Nothing of these pods may wait for a fetch. rounds_end: as pod_end, of all of them; then rounds_leave need not wait. */
+bool rounds_end(Rounds *rounds, uint64_t until_ms);
 void rounds_leave(Rounds *rounds);
 
 /* The pod of a round, which has ended all that was given to it before. NULL with the reason where it has not. */

@@ -20,6 +20,7 @@
 #include <zmq.h>
 
 enum { CLOCK_ASKS = 8, TICK_MS = 100, HELLO_MS = 100, SOCKET_DEAD_MS = 10000 };
+enum { END_MS = 1000, NEXT_MS = 60000 }; /* for what a job has begun to end, and where another one may follow */
 
 /* How far the scheduler's clock is from this one's, by the answer that was quickest there and back. */
 typedef struct PodClock {
@@ -176,6 +177,11 @@ static void join_rounds(PodServer *server, const Peers *peers) {
     PodOptions options = pod_options(server);
     tile_plane_abandon(server->tiles);
     server->pod = NULL;
+    if (!rounds_end(server->rounds, clock_ms() + server->agent.lease_ms)) { /* as long as the scheduler waits for a word */
+        error_set(&error, "what it had begun before other pods were lost does not end");
+        fail(server, &error);
+        return;
+    }
     bool joined = rounds_join(server->rounds, peers, memory_of(server), &options, &error);
     tile_plane_join_rounds(server->tiles, server->rounds, server->agent.job_id, server->agent.plan_epoch, peers);
     if (!joined)
@@ -536,6 +542,37 @@ static bool open_sockets(PodServer *server, char *bound, size_t bound_size, Erro
            socket_connect(server->control, server->sched, error);
 }
 
+/* Whether what the job has begun ends until then. */
+static bool job_ends(PodServer *server, uint64_t until_ms) {
+    bool ended = !server->prove || task_ends(server->prove, until_ms);
+    ended &= !server->flush || task_ends(server->flush, until_ms);
+    if (server->rounds)
+        return rounds_end(server->rounds, until_ms) && ended;
+    return (!server->pod || pod_end(server->pod, until_ms)) && ended;
+}
+
+/* A leaf, or a call to a file system that is gone, may never end, and whoever waits for it is never gone. A goodbye has left by then. */
+static void leave_job(PodServer *server) {
+    uint64_t begun_ms = clock_ms(), now_ms = begun_ms;
+    bool ended = false;
+    if (server->exit_code == EXIT_FENCED && !server->next)
+        _exit(EXIT_FENCED); /* what it has begun must not go on */
+    if (server->pod)
+        tile_plane_abandon(server->tiles);
+    if (server->pod && !server->rounds)
+        pod_revoke(server->pod);
+    if (!server->next)
+        examination_stop(server->examination);
+    while (!ended && now_ms - begun_ms < (server->next && !atomic_load(&interrupted) ? NEXT_MS : END_MS)) {
+        ended = job_ends(server, now_ms + TICK_MS) && (server->next || examination_ends(server->examination, now_ms + TICK_MS));
+        now_ms = clock_ms();
+    }
+    if (ended)
+        return;
+    say(server, LOG_WARNING, "warning: ends while something that the job began goes on, which may be for ever");
+    _exit(server->next && server->exit_code == EXIT_DONE ? EXIT_FAILED : server->exit_code);
+}
+
 /* All that belongs to one job. */
 static void end_job(PodServer *server) {
     Error ignored;
@@ -543,14 +580,9 @@ static void end_job(PodServer *server) {
         task_end(server->prove, &ignored);
     if (server->flush)
         task_end(server->flush, &ignored);
-    if (server->pod)
-        tile_plane_abandon(server->tiles);
-    rounds_free(server->rounds);
-    if (server->pod && !server->rounds) {
-        pod_revoke(server->pod);
-        pod_stop(server->pod);
+    if (!server->rounds)
         pod_close(server->pod);
-    }
+    rounds_free(server->rounds);
     placement_free(server->placement);
     plan_free(server->plan);
     problem_free(server->problem);
@@ -578,7 +610,6 @@ static void begin_job(PodServer *server, AgentConfig *config) {
 
 static void close_all(PodServer *server) {
     examination_free(server->examination);
-    end_job(server);
     /* What was sent last, a goodbye, is given a moment to leave. */
     if (server->control)
         zmq_setsockopt(server->control, ZMQ_LINGER, &(int){200}, sizeof(int));
@@ -620,14 +651,13 @@ int pod_serve(const PhbProgram *program, const PodServeOptions *options) {
         say(server, LOG_INFO, "waiting for a scheduler at %s", server->sched);
         server->examination = examination_new(server->context, options->keys, options->roots);
         do {
-            end_job(server);
             begin_job(server, &config);
             step(server, &(AgentEvent){.kind = AGENT_EVENT_TICK});
             loop(server);
+            leave_job(server);
+            end_job(server);
         } while (server->next);
         exit_code = server->exit_code;
-        if (exit_code == EXIT_FENCED)
-            _exit(exit_code); /* what it has begun must not go on, and may never end */
     } else {
         fprintf(stderr, "error: %s\n", error.text);
     }

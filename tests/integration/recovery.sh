@@ -202,6 +202,40 @@ case_hung() {
     ends 75 "$p2" p2
 }
 
+# The same, and it is asked to leave, and then to end: nothing waits for that store. So is a local job, and a process that does not even look.
+case_hung_stopped() {
+    make_job 30
+    sched --nodes=2
+    PHOBOS_CRASH_AT=store:3:half:hang pod p2
+    pod p1
+    wait_for sched.log "the job begins with 2 pods"
+    sleep 0.3
+    hung=$(child "$p2")
+    kill -TERM "$hung"
+    wait_for p2.log "leaves the job"
+    kill -TERM "$hung"
+    ends 1 "$p2" p2
+    says p2.log "ends while something that the job began goes on"
+    finished
+    printf old >c.npy
+    PHOBOS_CRASH_AT=store:1:half:hang timeout 60 ./add job.json --progress=none >local.log 2>&1 &
+    local=$!
+    sleep 0.3
+    kill -INT "$(child $local)"
+    ends 1 $local "the local job"
+    says local.log "^error: interrupted"
+    says local.log "ends while something that a pod began goes on"
+    [ "$(cat c.npy)" = old ] || fail "the old output was touched"
+    nothing_left
+    PHOBOS_CRASH_AT=hello:1:begin:hang pod p3
+    sleep 0.1
+    for _ in 1 2 3; do
+        kill -TERM "$(child "$p3")"
+        sleep 0.1
+    done
+    ends 1 "$p3" p3
+}
+
 for case in "$@"; do
     "case_$case"
 done
