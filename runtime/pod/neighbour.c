@@ -48,8 +48,20 @@ static bool put(int fd, const struct sockaddr_un *to, socklen_t to_size, const v
     return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* What has come: its bytes, at most `size` of them, and its descriptor, -1 where there is none or its sender is another user. -1: nothing has come,
- * 0: nothing will. */
+/* The one descriptor of a message; of several, none. */
+static int take_descriptor(const struct cmsghdr *header) {
+    int given = -1;
+    size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof given;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(&given, CMSG_DATA(header) + i * sizeof given, sizeof given);
+        if (count > 1)
+            close(given);
+    }
+    return count == 1 ? given : -1;
+}
+
+/* What has come: its bytes, at most `size` of them, and its descriptor, -1 where there is none, its sender is another user, or there are fewer bytes.
+ * -1: nothing has come, 0: nothing will. */
 static ssize_t take(int fd, void *bytes, size_t size, int *given) {
     Ancillary ancillary;
     struct iovec part = {bytes, size};
@@ -57,13 +69,13 @@ static ssize_t take(int fd, void *bytes, size_t size, int *given) {
     struct ucred sender = {.uid = (uid_t)-1};
     *given = -1;
     ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    for (struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL; header != NULL; header = CMSG_NXTHDR(&message, header)) {
+    for (struct cmsghdr *header = got >= 0 ? CMSG_FIRSTHDR(&message) : NULL; header != NULL; header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_CREDENTIALS)
             memcpy(&sender, CMSG_DATA(header), sizeof sender);
         else if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-            memcpy(given, CMSG_DATA(header), sizeof *given);
+            *given = take_descriptor(header);
     }
-    if (*given >= 0 && sender.uid != geteuid()) {
+    if (*given >= 0 && (sender.uid != geteuid() || got < (ssize_t)size)) {
         close(*given);
         *given = -1;
     }
@@ -85,12 +97,13 @@ int neighbour_listen(const NeighbourName *name) {
 
 /* A question is the job's id and the end of a pair that the answer goes to. */
 void neighbour_answer(int listener, const NeighbourName *name, int memory) {
+    enum { AT_ONCE = 64 }; /* others wait for the pod as well */
     uint8_t job_id[sizeof name->job_id];
     int back;
-    for (ssize_t got; (got = take(listener, job_id, sizeof job_id, &back)) >= 0;) {
+    for (int i = 0; i < AT_ONCE && take(listener, job_id, sizeof job_id, &back) >= 0; i++) {
         if (back < 0)
             continue;
-        if (got == (ssize_t)sizeof job_id && memcmp(job_id, name->job_id, sizeof job_id) == 0)
+        if (memcmp(job_id, name->job_id, sizeof job_id) == 0)
             put(back, NULL, 0, "", 1, memory);
         close(back);
     }

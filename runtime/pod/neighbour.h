@@ -12,7 +12,7 @@ typedef struct NeighbourName {
 } NeighbourName;
 
 int neighbour_listen(const NeighbourName *name); /* a descriptor; -1: the system has no such sockets */
-/* Gives what `memory` is to all who have asked since the last call. */
+/* Gives what `memory` is to those who have asked since the last call, not to too many at once. */
 void neighbour_answer(int listener, const NeighbourName *name, int memory);
 
 /* A descriptor on which the answer comes; -1: there is nobody of that name yet, or not on this host. */

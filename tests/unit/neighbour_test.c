@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -116,6 +118,59 @@ START_TEST(a_flood_ends) {
 }
 END_TEST
 
+/* Messages that are no questions, nor answers: of what is sent along nothing stays open. */
+static void send_along(int to, const struct sockaddr_un *address, socklen_t address_size, const char *bytes, size_t size, int count) {
+    union {
+        char bytes[CMSG_SPACE(4 * sizeof(int))];
+        struct cmsghdr align;
+    } ancillary = {{0}};
+    int given[4] = {0, 1, 2, 0};
+    struct iovec part = {(void *)bytes, size};
+    struct msghdr message = {.msg_name = (void *)address,
+        .msg_namelen = address_size,
+        .msg_iov = &part,
+        .msg_iovlen = 1,
+        .msg_control = ancillary.bytes,
+        .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int))};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN((size_t)count * sizeof(int))};
+    memcpy(CMSG_DATA(header), given, (size_t)count * sizeof(int));
+    ck_assert_int_eq(sendmsg(to, &message, 0), (ssize_t)size);
+}
+
+START_TEST(nothing_of_strangers_stays) {
+    int before = open_files(), listener = neighbour_listen(&name), memory = make_memory("x"), got;
+    int from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address;
+    socklen_t size = sizeof address;
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    static const size_t lengths[] = {0, 1, sizeof name.job_id, 100};
+    char bytes[100] = {0};
+    memcpy(bytes, name.job_id, sizeof name.job_id);
+    int held = open_files();
+    for (int count = 1; count <= 4; count++)
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            send_along(from, &address, size, bytes, lengths[i], count);
+            neighbour_answer(listener, &name, memory);
+            ck_assert_int_eq(open_files(), held);
+        }
+    for (int count = 1; count <= 4; count++) {
+        int pair[2];
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+        ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)), 0);
+        send_along(pair[1], NULL, 0, bytes, count > 1, count);
+        ck_assert_int_eq(neighbour_take(pair[0], &got), NEIGHBOUR_REFUSES);
+        close(pair[0]);
+        close(pair[1]);
+        ck_assert_int_eq(open_files(), held);
+    }
+    close(from);
+    close(listener);
+    close(memory);
+    ck_assert_int_eq(open_files(), before);
+}
+END_TEST
+
 /* Another user gets nothing, and what another user gives is not taken. */
 START_TEST(other_users_are_strangers) {
     if (geteuid() != 0)
@@ -165,6 +220,7 @@ int main(void) {
     tcase_add_test(tests, names_differ);
     tcase_add_test(tests, who_goes_is_not_waited_for);
     tcase_add_test(tests, a_flood_ends);
+    tcase_add_test(tests, nothing_of_strangers_stays);
     tcase_add_test(tests, other_users_are_strangers);
     Suite *suite = suite_create("neighbour");
     suite_add_tcase(suite, tests);
