@@ -1,10 +1,12 @@
 /* phobosc: compiles one source into one output, or formats sources. */
 #include "compiler/codegen/codegen.h"
 #include "compiler/driver.h"
+#include "runtime/streams.h"
 
 #include <string.h>
 
 int main(int argc, char **argv) {
+    streams_open();
     output_catch_signals();
     Arena *arena = arena_new();
     Interner *interner = interner_new(arena);

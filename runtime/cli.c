@@ -7,6 +7,7 @@
 #include "runtime/sched/doctor.h"
 #include "runtime/sched/server.h"
 #include "runtime/slurm.h"
+#include "runtime/streams.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -324,6 +325,7 @@ int phb_main(const PhbProgram *program, int argc, char **argv) {
     const char *name = argc > 0 ? base_name(argv[0]) : program->file;
     CommandLine line;
     ErrorList errors = {0};
+    streams_open();
     install_signals();
     if (program->abi_version != PHB_ABI_VERSION) {
         fprintf(stderr, "error: kernels of ABI %d, runtime of ABI %d: compile and link with one version of Phobos\n", program->abi_version,

@@ -1,10 +1,10 @@
 #include "runtime/net/socket.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -108,14 +108,14 @@ static bool files_suffice(Error *error) {
 
 bool socket_has_files(Error *error) {
     int files[SPARE_FILES], count = 0, cause = 0;
-    while (count < SPARE_FILES && (files[count] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
+    while (count < SPARE_FILES && (files[count] = eventfd(0, EFD_CLOEXEC)) >= 0) /* a file of its own: a copy of another one is none to the system */
         count++;
     if (count < SPARE_FILES)
         cause = errno;
     for (int i = 0; i < count; i++)
         close(files[i]);
     errno = cause;
-    return cause != EMFILE || error_errno(error, "no more peers can be spoken with");
+    return cause == 0 || error_errno(error, "no more peers can be spoken with");
 }
 
 void *socket_context_new(Error *error) {

@@ -1,4 +1,5 @@
 /* The command line of phobos-tensor. */
+#include "runtime/streams.h"
 #include "runtime/tensor/tensor.h"
 
 #include <errno.h>
@@ -285,6 +286,7 @@ static const struct {
 
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
+    streams_open();
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         fputs(usage, stdout);
         return SAME;

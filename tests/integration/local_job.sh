@@ -85,6 +85,22 @@ expect 1 'c.npy' sh -c 'ulimit -f 64; exec ./add job.json'
     echo "a failed job touched the old output"
 }
 
+# With nothing to read from or to write to, what is said does not go into a file of the job's.
+PHOBOS_CRASH_AT=compute:1:begin:stop ./add job.json --progress=none <&- >&- 2>&- &
+pid=$!
+for _ in $(seq 100); do
+    grep -q '^State:.T' /proc/$pid/status && break
+    sleep 0.05
+done
+[ "$(readlink /proc/$pid/fd/0 /proc/$pid/fd/1 /proc/$pid/fd/2 | sort -u)" = /dev/null ] || {
+    failed=$((failed + 1))
+    echo "files of the job stand for the standard input, output or messages:"
+    ls -l /proc/$pid/fd
+}
+kill -9 $pid
+wait $pid 2>/dev/null
+rm -f .c.npy.* c.npy.phobos-lock
+
 # Interrupted at any time: the old output or the whole new one.
 ./add job.json --progress=none >out 2>err &
 pid=$!
