@@ -326,12 +326,19 @@ static const Shape shapes[] = {
     {{PHB_I8, PHB_U8}, PHB_I32, 14, 32, KEEPS_B},
 };
 
-enum { SHAPES = sizeof shapes / sizeof shapes[0], CASES = 40 };
+enum { SHAPES = sizeof shapes / sizeof shapes[0], LEVELS = sizeof levels / sizeof levels[0], CASES = 40 };
+
+/* What runs is not instrumented, and what makes it hardly differs between levels: with a sanitizer, levels take turns. */
+#ifdef __SANITIZE_ADDRESS__
+enum { EACH_LEVEL = 0 };
+#else
+enum { EACH_LEVEL = 1 };
+#endif
 
 START_TEST(contractions_are_chains) {
-    const CpuLevel *level = &levels[_i / SHAPES];
-    if (!level_runs(_i / SHAPES))
+    if (!level_runs(_i / SHAPES) || !(EACH_LEVEL || _i / SHAPES == _i % SHAPES % LEVELS))
         return;
+    const CpuLevel *level = &levels[_i / SHAPES];
     random_state = (uint64_t)_i * 977 + 1;
     Arena *arena = arena_new();
     const Shape *shape = &shapes[_i % SHAPES];
@@ -357,7 +364,7 @@ int main(void) {
     Suite *suite = suite_create("contract");
     TCase *chains = tcase_create("chains");
     tcase_set_timeout(chains, 60);
-    tcase_add_loop_test(chains, contractions_are_chains, 0, SHAPES * (int)(sizeof levels / sizeof levels[0]));
+    tcase_add_loop_test(chains, contractions_are_chains, 0, SHAPES * LEVELS);
     suite_add_tcase(suite, chains);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
