@@ -130,7 +130,7 @@ static void on_sched_state(Agent *agent, const SchedState *state, uint32_t plan_
     case SCHED_RUN:
         if (agent->phase == AGENT_PROVED)
             agent->phase = AGENT_RUNNING;
-        if (agent->phase == AGENT_RUNNING && (!state->peers || (agent->plan_epoch > 0 && agent->plan_epoch >= plan_epoch)))
+        if (agent->phase == AGENT_RUNNING && (!state->peers || (agent->plan_epoch > 0 && agent->plan_epoch == plan_epoch)))
             take_batches(agent, state, actions);
         agent->flush_wanted = state->flush;
         flush_when_wanted(agent, actions);

@@ -275,7 +275,7 @@ static void advance(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
         sched_next_rounds(core, now_ms);
         if (sched_last_round(core))
             sched_ask_flush(core, now_ms);
-        if (sched_last_round(core) && core->on_disk == config->units && core->audits_left == 0) {
+        if (sched_last_round(core) && sched_all_on_disk(core) && core->audits_left == 0) {
             core->phase = PHASE_PUBLISHING;
             sched_act(actions, SCHED_ACTION_PUBLISH);
         }

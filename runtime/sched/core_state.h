@@ -40,7 +40,8 @@ typedef struct Pod {
     uint64_t computed; /* by its own count, also of what is not stored as a whole yet, */
     uint64_t counted;  /* and of that, what batches that are done account for */
     uint64_t units;    /* stored, and neither lost nor done by another one */
-    /* Of those the ones that are not on the disk for sure: stored since it was last asked to flush, and those that it was asked for. */
+    /* Of those, and of what it stored in earlier rounds, the ones that are not on the disk for sure: stored since it was last asked to flush, and
+     * those that it was asked for. */
     uint64_t fresh, asked;
     uint32_t flush, flushed; /* the number that it was asked with last, and up to which it has answered */
     uint64_t flush_ms;       /* when it was asked */
@@ -194,6 +195,7 @@ void sched_let_go(SchedCore *core, Pod *pod, SchedActions *actions);
 /* Asks pods to flush: all at times, one that leaves, and at the end whoever has stored something since. */
 void sched_ask_flush(SchedCore *core, uint64_t now_ms);
 void sched_on_flushed(SchedCore *core, Pod *pod, uint32_t flushed);
+bool sched_all_on_disk(const SchedCore *core); /* every unit, and what else pods have stored */
 
 /* ---- peers.c ---- */
 

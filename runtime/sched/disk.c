@@ -13,6 +13,8 @@ static void ask(SchedCore *core, bool (*wanted)(const SchedCore *core, const Pod
         Pod *pod = &core->pods[i];
         pod->asking = may_ask(pod) && wanted(core, pod);
         if (pod->asking) {
+            pod->asked = pod->fresh;
+            pod->fresh = 0;
             pod->flush++;
             pod->flush_ms = now_ms;
             pod->changed = some = true;
@@ -22,12 +24,8 @@ static void ask(SchedCore *core, bool (*wanted)(const SchedCore *core, const Pod
         UnitState state = core->units[unit];
         if (state == UNIT_ON_DISK || (state & (UNIT_STORED | UNIT_ASKED)) != UNIT_STORED)
             continue;
-        Pod *pod = &core->pods[(state & UNIT_POD) - 1];
-        if (!pod->asking)
-            continue;
-        core->units[unit] |= UNIT_ASKED;
-        pod->fresh--;
-        pod->asked++;
+        if (core->pods[(state & UNIT_POD) - 1].asking)
+            core->units[unit] |= UNIT_ASKED;
     }
 }
 
@@ -48,15 +46,23 @@ void sched_ask_flush(SchedCore *core, uint64_t now_ms) {
     ask(core, due ? always : at_its_end, now_ms);
 }
 
+bool sched_all_on_disk(const SchedCore *core) {
+    for (uint32_t i = 0; i < core->pod_count; i++)
+        if (core->pods[i].fresh + core->pods[i].asked > 0)
+            return false; /* of an earlier round, where it has none of the last */
+    return core->on_disk == core->config.units;
+}
+
 void sched_on_flushed(SchedCore *core, Pod *pod, uint32_t flushed) {
     UnitState theirs = (UnitState)(UNIT_STORED | UNIT_ASKED | (pod - core->pods + 1));
     if (flushed != pod->flush || pod->flushed == pod->flush)
         return;
     pod->flushed = flushed;
     for (uint64_t unit = 0; unit < core->config.units; unit++)
-        if (core->units[unit] == theirs)
+        if (core->units[unit] == theirs) {
             core->units[unit] = UNIT_ON_DISK;
-    core->on_disk += pod->asked;
+            core->on_disk++;
+        }
     pod->asked = 0;
     pod->changed = true;
 }

@@ -18,8 +18,6 @@ static void enter_round(SchedCore *core, uint64_t round) {
     memset(core->units, 0, config->units * sizeof core->units[0]);
     memset(core->suspicion, 0, config->units * sizeof core->suspicion[0]);
     core->units_done = core->on_disk = 0;
-    for (uint32_t i = 0; i < core->pod_count; i++)
-        core->pods[i].fresh = core->pods[i].asked = 0;
     placement_deal(config->placement, core->lane_count);
     sched_deal_anew(core);
 }

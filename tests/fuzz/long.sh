@@ -1,12 +1,12 @@
 #!/bin/sh
-# A million executions of each of the compiler's fuzzers, by libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer or by AFL++. They start from
-# the saved corpora and every kernel and IR text of the tests; what they find stays in WORK_DIR.
+# A million executions of each fuzzer, by libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer or by AFL++. They start from the saved corpora,
+# those of the compiler from every kernel and IR text of the tests as well; what they find stays in WORK_DIR.
 #
 #     long.sh libfuzzer|afl SOURCE_DIR WORK_DIR [EXECUTIONS [SEED [TARGET..]]]
 set -eu
 engine=$1 source=$2 work=$3 executions=${4:-1000000} seed=${5:-1}
 [ $# -ge 5 ] && shift 5 || shift $#
-[ $# -gt 0 ] || set -- parse_fuzz sema_fuzz ir_fuzz
+[ $# -gt 0 ] || set -- parse_fuzz sema_fuzz ir_fuzz wire_fuzz job_fuzz journal_fuzz npy_fuzz
 case $engine in
 libfuzzer) compiler=clang options=-DPHOBOS_SANITIZE=address,undefined ;;
 afl) compiler=afl-clang-fast options= ;;
@@ -14,7 +14,9 @@ esac
 command -v "$compiler" >/dev/null || { echo "no $compiler here"; exit 77; }
 mkdir -p "$work"
 CC=$compiler cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPHOBOS_FUZZ="$engine" $options >"$work/log"
-cmake --build "$work/build" --target "parse_fuzz_$engine" "sema_fuzz_$engine" "ir_fuzz_$engine" >>"$work/log"
+for target; do
+    cmake --build "$work/build" --target "${target}_$engine" >>"$work/log"
+done
 
 # Numbered copies, as names repeat in the folders.
 gather() {
@@ -49,7 +51,8 @@ for target; do
     rm -rf "$work/$target.seeds"
     case $target in
     ir_fuzz) gather ir "$work/$target.seeds" $target ;;
-    *) gather phb "$work/$target.seeds" $target ;;
+    parse_fuzz | sema_fuzz) gather phb "$work/$target.seeds" $target ;;
+    *) cp -r "$source/tests/fuzz/corpus/$target" "$work/$target.seeds" ;;
     esac
     echo "$target, seed $seed"
     "run_$engine" $target || { failed=1 && tail -n 40 "$work/$target.log"; }

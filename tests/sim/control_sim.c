@@ -1,14 +1,15 @@
 /* The control plane under virtual time: the scheduler's core and the pods' agents, the very code of the executables, over a network that drops,
- * delays, repeats and reorders frames and breaks one way or both, with pods that are slow, sleep, fail, leave, die alone or with their hosts and
- * start anew, and a scheduler that dies and goes on from its journal. One seed is one schedule, drawn whole from it, and replays:
+ * delays, repeats, spoils and reorders frames and breaks one way or both, with pods that are slow, sleep, fail, leave, die alone or with their hosts
+ * and start anew, and a scheduler that dies and goes on from its journal. One seed is one schedule, drawn whole from it, and replays:
  *
  *     control_sim --seed 1234 --verbose
  *     control_sim --seeds 10000 [--first 0] [--until-violated]
  *
  * Faults come until the schedule heals; then the job has to end. Checked: what is published is right, on the disk, and published once; nobody writes
  * that was given up, nor to what is published; the exit code says whether outputs were published; where nothing was harmed the job is done and each
- * unit ran once; the job is given up only when no pod was left, or three were lost with one unit, or two pods computed different bits; what is
- * audited is right where any pod of another node is; nobody hangs; a loss is noticed in time. */
+ * unit ran once; the job is given up only when no pod was left, or three were lost with one unit or in one round, or two pods computed different
+ * bits; what is audited is right where any pod of another node is; a round reads what the one before computed; what pods die of is given to three of
+ * them; nobody hangs; a loss is noticed in time. */
 #include "tests/sim/control_world.h"
 
 #include <signal.h>
@@ -27,9 +28,30 @@ static uint64_t choose_fetched(void *context, int64_t memory) {
     return FETCHED;
 }
 
+static void draw_units(Sim *sim) {
+    static const PhbKernel kernel;
+    Random *random = &sim->random;
+    uint64_t columns = 1 + draw_below(random, sim->config.units);
+    sim->problem.kernel = &kernel;
+    sim->problem.supers[0] = (int64_t)columns;
+    sim->problem.supers[1] = (int64_t)(sim->config.units / columns);
+    sim->problem.supers[2] = 1;
+    sim->tiles = sim->config.units = columns * (sim->config.units / columns);
+    sim->problem.units = (int64_t)sim->config.units;
+    sim->config.placement = placement_new(&sim->problem, draw_chance(random, 50) ? PLACE_BLOCK : PLACE_ROUND_ROBIN, sim->config.max_pods);
+}
+
+static void draw_poison(Sim *sim) {
+    Random *random = &sim->random;
+    sim->poison = UINT64_MAX;
+    if (!draw_chance(random, 5))
+        return;
+    sim->poison_round = sim->config.course ? draw_below(random, sim->config.rounds) : 0;
+    sim->poison = draw_below(random, sim->config.course ? rounds_units(sim, sim->poison_round) : sim->config.units);
+}
+
 static void draw_job(Sim *sim) {
     Random *random = &sim->random;
-    static const PhbKernel kernel;
     sim->config = (SchedConfig){
         .epoch = 1,
         .units = 1 + draw_below(random, draw_chance(random, 30) ? 8 : MAX_UNITS),
@@ -47,15 +69,13 @@ static void draw_job(Sim *sim) {
         .expected = sim_expected,
         .speculate = draw_chance(random, 30),
     };
-    uint64_t columns = 1 + draw_below(random, sim->config.units);
-    sim->problem.kernel = &kernel;
-    sim->problem.supers[0] = (int64_t)columns;
-    sim->problem.supers[1] = (int64_t)(sim->config.units / columns);
-    sim->problem.supers[2] = 1;
-    sim->config.units = columns * (sim->config.units / columns);
-    sim->problem.units = (int64_t)sim->config.units;
-    sim->config.placement = placement_new(&sim->problem, draw_chance(random, 50) ? PLACE_BLOCK : PLACE_ROUND_ROBIN, sim->config.max_pods);
-    if (draw_chance(random, 50)) {
+    bool course = draw_chance(random, 20);
+    if (course)
+        rounds_draw(sim);
+    else
+        draw_units(sim);
+    draw_poison(sim);
+    if (course || draw_chance(random, 50)) {
         sim->config.fetched = choose_fetched;
         sim->config.context = sim;
     }
@@ -67,7 +87,7 @@ static void draw_audit(Sim *sim) {
     AuditOptions options = {.percent = draw_chance(random, 60) ? 100 : 1 + (double)draw_below(random, 99), .seed = 1};
     sim->wrong_pod = SCHEDULER;
     sim->wrong_every = 1;
-    if (!draw_chance(random, 25))
+    if (sim->config.course || !draw_chance(random, 25))
         return;
     sim->config.audit = audit_choose(&options, sim->seed, (int64_t)sim->config.units);
     if (options.percent < 100 || draw_chance(random, 50))
@@ -112,10 +132,11 @@ static void draw_faults(Sim *sim) {
     bool calm = draw_chance(random, 25);
     unsigned deaths = calm ? 0 : (unsigned)draw_below(random, 50), naps = calm ? 0 : (unsigned)draw_below(random, 50);
     unsigned breaks = calm ? 0 : (unsigned)draw_below(random, 40), fails = calm ? 0 : (unsigned)draw_below(random, 15);
+    unsigned crawls = sim->config.course || sim->poison != UINT64_MAX ? 0 : 30; /* what is begun again would not end */
     for (int i = 0; i < sim->pod_count; i++) {
         SimPod *pod = &sim->pods[i];
         pod->is_restarted = draw_chance(random, 60);
-        pod->unit_ms = draw_chance(random, 10) ? draw_chance(random, 30) ? 800 : 200 : 1 + draw_below(random, 60);
+        pod->unit_ms = draw_chance(random, 10) ? draw_chance(random, crawls) ? 800 : 200 : 1 + draw_below(random, 60);
         push(sim, (Happening){.at_ms = sim->now_ms + draw_below(random, draw_chance(random, 30) ? 4000 : 800), .kind = POD_STARTS, .to = i});
         for (int again = 0; again < 2; again++) {
             draw_fault(sim, i, POD_DIES, deaths);
@@ -127,6 +148,7 @@ static void draw_faults(Sim *sim) {
         draw_fault(sim, i, POD_LEAVES, draw_chance(random, 20) ? 40 : 0);
         draw_fault(sim, i, POD_CONNECTS, calm ? 0 : 20);
     }
+    sim->calm = calm && !sim->harmed;
     if (!calm && draw_chance(random, 10))
         draw_swizzle(sim);
     draw_fault(sim, SCHEDULER, SCHED_DIES, calm ? 0 : 10);
@@ -151,6 +173,8 @@ static void judge_failure(Sim *sim) {
     unsigned long long unit;
     for (int i = 0; i < sim->pod_count; i++)
         some_left |= sim->pods[i].alive && sim->pods[i].known && sim->pods[i].agent.phase != AGENT_FAILED;
+    if (starts(sim, "round") && sim->config.course && sim->fenced >= 3)
+        return;
     if (starts(sim, "no pod is left") && (sim->harmed || sim->some_leave) && !some_left)
         return;
     if (sscanf(sim->text, "super-tile %llu has brought down", &unit) == 1 && sim->units[unit].lost_with >= 3)
@@ -207,7 +231,10 @@ static const char *run_seed(uint64_t seed, bool verbose) {
         free(pop(sim).frame);
     free(sim->actions.items);
     sched_core_free(sim->core);
-    placement_free(sim->config.placement);
+    if (sim->config.course)
+        rounds_free(sim);
+    else
+        placement_free(sim->config.placement);
     return sim->violation;
 }
 
@@ -249,7 +276,7 @@ int main(int argc, char **argv) {
     uint64_t failures = 0, first_failure = 0;
     for (uint64_t seed = first; seed < first + count && !(stops && failures > 0); seed++) {
         seed_at_work = seed;
-        setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = 5}, NULL);
+        setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = 1}, NULL);
         const char *violation = run_seed(seed, verbose);
         if (!violation)
             continue;

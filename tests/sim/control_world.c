@@ -82,7 +82,11 @@ Happening pop(Sim *sim) {
 }
 
 void later(Sim *sim, uint64_t delay_ms, HappeningKind kind, int to) {
-    push(sim, (Happening){.at_ms = sim->now_ms + delay_ms, .kind = kind, .to = to, .life = to >= 0 ? sim->pods[to].life : sim->sched_line});
+    push(sim, (Happening){.at_ms = sim->now_ms + delay_ms,
+                  .kind = kind,
+                  .to = to,
+                  .life = to >= 0 ? sim->pods[to].life : sim->sched_line,
+                  .turn = to >= 0 ? sim->pods[to].turn : 0});
 }
 
 /* ---- the network: every frame goes through the codec ---- */
@@ -101,19 +105,23 @@ static void deliver(Sim *sim, int from, int to) {
     bool well = sim->now_ms >= sim->heal_ms;
     bool drop = !well && pod->dropped[way] < sim->drop_run && draw_chance(&sim->random, sim->drop);
     pod->dropped[way] = drop ? pod->dropped[way] + 1 : 0;
-    int copies = drop || sim->now_ms < pod->broken_until_ms[way] ? 0 : !well && draw_chance(&sim->random, sim->repeat) ? 2 : 1;
-    say(sim, "%s %d -> %d%s", wire_type_name(outbox.header.type), from, to, copies ? "" : " (lost)");
+    bool cut = sim->now_ms < pod->broken_until_ms[way], spoilt = drop && !cut && draw_chance(&sim->random, 20);
+    int copies = spoilt ? 1 : drop || cut ? 0 : !well && draw_chance(&sim->random, sim->repeat) ? 2 : 1;
+    say(sim, "%s %d -> %d%s", wire_type_name(outbox.header.type), from, to, spoilt ? " (spoilt)" : copies ? "" : " (lost)");
     for (int i = 0; i < copies; i++) {
         size_t size = wire_size(&outbox);
         uint8_t *frame = malloc(size);
         if (!frame)
             abort();
         wire_encode(&outbox, NULL, 0, frame);
+        if (spoilt)
+            frame[draw_below(&sim->random, size)] ^= (uint8_t)(1 << draw_below(&sim->random, 8));
         push(sim, (Happening){.at_ms = sim->now_ms + 1 + (well ? 0 : draw_below(&sim->random, sim->delay_ms + 1)),
                       .kind = FRAME_ARRIVES,
                       .to = to,
                       .connection = connection_of(sim, index),
                       .life = to >= 0 ? pod->life : sim->sched_line,
+                      .spoilt = spoilt,
                       .frame = frame,
                       .length = size});
     }
@@ -177,12 +185,12 @@ static void publish(Sim *sim) {
         violated(sim, "published twice");
     sim->published = true;
     sim->in_place = !sim->resumed && !sched_someone_writes(sim->core); /* else what is published is a copy */
-    for (uint64_t unit = 0; unit < sim->config.units; unit++)
-        if (!sim->units[unit].on_disk) {
-            say(sim, "unit %llu is not", (unsigned long long)unit);
+    for (uint64_t tile = 0; tile < sim->tiles; tile++)
+        if (!sim->units[tile].on_disk) {
+            say(sim, "tile %llu is not", (unsigned long long)tile);
             violated(sim, "published before every unit was right and on the disk");
         }
-    for (uint64_t unit = 0; unit < sim->config.units; unit++)
+    for (uint64_t unit = 0; unit < sim->config.units && !sim->config.course; unit++)
         if (audit_picks(&sim->config.audit, unit)) {
             if (sim->units[unit].wrong)
                 violated(sim, "an audited unit is published wrong");
@@ -244,6 +252,7 @@ void sched_start(Sim *sim) {
     if (!sim->core)
         abort();
     sim->fenced = 0;
+    sim->brought_down = 0;
     later(sim, 0, TICK, SCHEDULER);
 }
 
@@ -259,8 +268,8 @@ static void sched_resume(Sim *sim) {
         if (right)
             sim->journal[kept++] = *batch;
     }
-    for (uint64_t unit = 0; unit < sim->config.units; unit++)
-        sim->units[unit].computed = 0;
+    for (uint64_t tile = 0; tile < sim->tiles; tile++)
+        sim->units[tile].computed = 0;
     sim->journal_count = kept;
     sim->config.stored = sim->journal;
     sim->config.stored_count = kept;
@@ -311,23 +320,35 @@ static void pod_drain(Sim *sim, int index) {
             end_batch(sim, index, w);
 }
 
+static void pod_read(Sim *sim, int index) {
+    SimPod *pod = &sim->pods[index];
+    bool here = !sim->config.course || rounds_read(sim, index, unit_at_work(pod));
+    pod->doing = here ? DOING_COMPUTE : DOING_READ;
+    if (here)
+        later(sim, 1 + draw_below(&sim->random, 2 * pod->unit_ms), UNIT_ENDS, index);
+}
+
 static void pod_work(Sim *sim, int index) {
     SimPod *pod = &sim->pods[index];
     if (!pod->alive || pod->doing != DOING_NOTHING || pod->work_count == 0)
         return;
-    pod->doing = DOING_COMPUTE;
-    pod->at_work = draw_chance(&sim->random, 70) ? 0 : (int)draw_below(&sim->random, (uint64_t)pod->work_count);
-    later(sim, 1 + draw_below(&sim->random, 2 * pod->unit_ms), UNIT_ENDS, index);
+    pod->at_work = sim->poison != UINT64_MAX || draw_chance(&sim->random, 70) ? 0 : (int)draw_below(&sim->random, (uint64_t)pod->work_count);
+    pod_read(sim, index);
+}
+
+/* Of the unit at work; NULL: it stays in memory. */
+static SimUnit *tile_at_work(Sim *sim, SimPod *pod) {
+    return sim->config.course ? rounds_tile(sim, pod->round, unit_at_work(pod)) : &sim->units[unit_at_work(pod)];
 }
 
 /* A slice is written when there is a lease for it, and then to its end, however long that takes. */
 static void pod_store(Sim *sim, int index) {
     SimPod *pod = &sim->pods[index];
-    if (sim->now_ms >= agent_lease_end(&pod->agent)) {
+    if (tile_at_work(sim, pod) != NULL && sim->now_ms >= agent_lease_end(&pod->agent)) {
         pod->doing = DOING_WAIT;
         return;
     }
-    if (pod->work[pod->at_work].batch.audit) {
+    if (pod->work[pod->at_work].batch.audit || tile_at_work(sim, pod) == NULL) {
         pod->doing = DOING_STORE;
         later(sim, 1, STORE_ENDS, index);
         return;
@@ -340,24 +361,28 @@ static void pod_store(Sim *sim, int index) {
     later(sim, 1 + draw_below(&sim->random, 1 + pod->unit_ms / 4), STORE_ENDS, index);
 }
 
+static void unit_stored(Sim *sim, int index, uint64_t unit, SimUnit *tiles) {
+    SimPod *pod = &sim->pods[index];
+    tiles->computed |= 1u << index;
+    sim->some_wrong |= is_wrong(sim, index, unit);
+    if (pod->work[pod->at_work].batch.audit)
+        return;
+    if (tiles->runs++ > 0 && !sim->harmed && !sim->resumed && !sim->config.speculate && !sim->config.course)
+        violated(sim, "a unit ran twice");
+    tiles->cached[index] = ++sim->order;
+    tiles->wrong = is_wrong(sim, index, unit);
+}
+
 static void pod_stored(Sim *sim, int index) {
     SimPod *pod = &sim->pods[index];
     Work *work = &pod->work[pod->at_work];
     uint64_t unit = unit_at_work(pod);
+    SimUnit *tiles = tile_at_work(sim, pod);
     pod->doing = DOING_NOTHING;
-    if (unit >= sim->config.units) {
-        violated(sim, "a unit beyond the last");
-        return;
-    }
-    SimUnit *tiles = &sim->units[unit];
-    tiles->computed |= 1u << index;
-    sim->some_wrong |= is_wrong(sim, index, unit);
-    if (!work->batch.audit) {
-        if (tiles->runs++ > 0 && !sim->harmed && !sim->resumed && !sim->config.speculate)
-            violated(sim, "a unit ran twice");
-        tiles->cached[index] = ++sim->order;
-        tiles->wrong = is_wrong(sim, index, unit);
-    }
+    if (tiles != NULL)
+        unit_stored(sim, index, unit, tiles);
+    if (sim->config.course)
+        rounds_computed(sim, index, unit);
     pod->units++;
     pod_event(sim, index, &(AgentEvent){.kind = AGENT_EVENT_PROGRESS, .units = pod->units});
     if (++work->next == work->batch.count || pod->draining)
@@ -366,15 +391,18 @@ static void pod_stored(Sim *sim, int index) {
 }
 
 static void pod_flushed(Sim *sim, int index) {
-    for (uint64_t unit = 0; unit < sim->config.units; unit++) {
-        SimUnit *tiles = &sim->units[unit];
+    for (uint64_t tile = 0; tile < sim->tiles; tile++) {
+        SimUnit *tiles = &sim->units[tile];
         tiles->on_disk |= tiles->cached[index] != 0 && tiles->cached[index] <= sim->pods[index].flush_order;
     }
     pod_event(sim, index, &(AgentEvent){.kind = AGENT_EVENT_FLUSHED});
 }
 
-static void take_peers(Sim *sim, SimPod *pod) {
-    if (inbox.peers.fetched != FETCHED || inbox.peers.peers_count == 0)
+static void take_peers(Sim *sim, int index) {
+    SimPod *pod = &sim->pods[index];
+    if (sim->config.course)
+        rounds_join(sim, index, &inbox.peers);
+    else if (inbox.peers.fetched != FETCHED || inbox.peers.peers_count == 0)
         violated(sim, "other peers than were sent");
     pod->has_peers = true;
 }
@@ -387,6 +415,13 @@ static void take_batch(Sim *sim, int index, const AgentAction *action) {
         violated(sim, "more batches than the window, or to who leaves");
         return;
     }
+    uint64_t units = sim->config.course ? rounds_units(sim, action->batch.round) : sim->config.units;
+    if (action->batch.count == 0 || action->batch.first + (action->batch.count - 1) * action->batch.step >= units) {
+        violated(sim, "a unit beyond the last");
+        return;
+    }
+    if (sim->config.course && !rounds_enter(sim, index, &action->batch))
+        return;
     pod->work[pod->work_count++] = (Work){.batch = action->batch, .number = action->batch_number};
     pod_work(sim, index);
 }
@@ -412,7 +447,7 @@ static void pod_act(Sim *sim, int index, const AgentAction *action) {
         later(sim, 1 + draw_below(&sim->random, 100), PROOF_READY, index);
         break;
     case AGENT_ACTION_PEERS:
-        take_peers(sim, pod);
+        take_peers(sim, index);
         break;
     case AGENT_ACTION_RUN:
         take_batch(sim, index, action);
@@ -463,11 +498,27 @@ static void pod_die(Sim *sim, int index, bool with_host) {
     SimPod *pod = &sim->pods[index];
     say(sim, "%s %d dies", with_host ? "the host of pod" : "pod", index);
     sim->harmed = true;
-    for (uint64_t unit = 0; with_host && unit < sim->config.units; unit++)
-        sim->units[unit].cached[index] = 0;
+    for (uint64_t tile = 0; with_host && tile < sim->tiles; tile++)
+        sim->units[tile].cached[index] = 0;
     pod->alive = false;
     if (pod->is_restarted)
         push(sim, (Happening){.at_ms = sim->now_ms + 10 + draw_below(&sim->random, 4000), .kind = POD_STARTS, .to = index});
+}
+
+/* The unit is computed, where that does not bring the pod down. */
+static void unit_ends(Sim *sim, int index) {
+    SimPod *pod = &sim->pods[index];
+    if (pod->failed)
+        return;
+    if (unit_at_work(pod) != sim->poison || pod->work[pod->at_work].batch.round != sim->poison_round) {
+        pod_store(sim, index);
+        return;
+    }
+    bool counts =
+        !sim->config.speculate && (!sim->config.course || (sim->calm && !sim->some_leave)); /* copies are under way; other losses come between */
+    if (sim->brought_down++ == 3 && counts)
+        violated(sim, "a fourth pod is given what three died of");
+    pod_die(sim, index, false);
 }
 
 /* ---- what happens ---- */
@@ -475,8 +526,11 @@ static void pod_die(Sim *sim, int index, bool with_host) {
 static void arrive(Sim *sim, Happening *happening) {
     const uint8_t *bulk;
     size_t bulk_length;
-    if (wire_decode(happening->frame, happening->length, &inbox, &bulk, &bulk_length) != WIRE_OK)
-        violated(sim, "a frame that was encoded does not decode");
+    bool fine = wire_decode(happening->frame, happening->length, &inbox, &bulk, &bulk_length) == WIRE_OK;
+    if (fine == happening->spoilt)
+        violated(sim, fine ? "a frame is taken that has changed on its way" : "a frame that was encoded does not decode");
+    else if (!fine)
+        say(sim, "dropped");
     else if (happening->to == SCHEDULER)
         sched_event(sim, &(SchedEvent){.kind = SCHED_EVENT_MESSAGE, .connection = happening->connection, .message = &inbox});
     else if (happening->connection == connection_of(sim, happening->to))
@@ -491,14 +545,19 @@ static void tick(Sim *sim, int to) {
         return;
     }
     pod_event(sim, to, &(AgentEvent){.kind = AGENT_EVENT_TICK});
-    if (sim->pods[to].alive && sim->pods[to].doing == DOING_WAIT && !sim->pods[to].failed)
+    const SimPod *pod = &sim->pods[to];
+    if (pod->alive && pod->doing == DOING_WAIT && !pod->failed)
         pod_store(sim, to);
+    else if (pod->alive && pod->doing == DOING_READ && !pod->failed)
+        pod_read(sim, to);
 }
 
 static bool is_meant_for(const Sim *sim, const Happening *happening) {
     if (happening->to == SCHEDULER)
         return happening->life == sim->sched_line;
     const SimPod *pod = &sim->pods[happening->to];
+    if ((happening->kind == UNIT_ENDS || happening->kind == STORE_ENDS) && happening->turn != pod->turn)
+        return false;
     return happening->kind == POD_STARTS || (pod->alive && (happening->life == 0 || happening->life == pod->life));
 }
 
@@ -527,8 +586,7 @@ void happen(Sim *sim, Happening *happening) {
         tick(sim, to);
         break;
     case UNIT_ENDS:
-        if (!pod->failed)
-            pod_store(sim, to);
+        unit_ends(sim, to);
         break;
     case STORE_ENDS:
         if (!pod->failed)

@@ -26,13 +26,13 @@ object_of() {
     echo "$work/$(echo "$1" | tr / _).o"
 }
 
-for part in $(printf '%s\n' $control $tiles | sort -u) tests/sim/control_sim.c tests/sim/control_world.c tests/sim/tile_sim.c; do
+for part in $(printf '%s\n' $control $tiles | sort -u) tests/sim/control_sim.c tests/sim/control_world.c tests/sim/control_rounds.c tests/sim/tile_sim.c; do
     compile "$source/$part" "$(object_of "$part")"
 done
 
 plant() {
     mkdir -p "$work/$planted"
-    parts="tests/sim/control_sim.c tests/sim/control_world.c $control" few=$seeds
+    parts="tests/sim/control_sim.c tests/sim/control_world.c tests/sim/control_rounds.c $control" few=$seeds
     case $file in
     runtime/pod/shelf.c | runtime/pod/transfer.c | runtime/sched/share.c) parts="tests/sim/tile_sim.c $tiles" few=$((seeds / 10)) ;;
     esac

@@ -81,6 +81,29 @@ START_TEST(rounds_follow_one_another) {
 }
 END_TEST
 
+/* Also of who has no unit of the last one: in the last round but one, pods may have stored for good. */
+START_TEST(what_earlier_rounds_stored_is_brought_to_the_disk) {
+    config.max_pods = 6;
+    begin_course(2);
+    for (uint64_t pod = 3; pod <= 6; pod++)
+        join_at(pod, "tcp://10.0.0.3:11", 50, CLASS_CPU);
+    bye(1);
+    deliver(1); /* five are left, for six units and then four */
+    for (uint64_t pod = 2; pod <= 6; pod++)
+        pod_stored_all(pod);
+    for (uint64_t pod = 2; pod <= 6; pod++)
+        pod_stored_all(pod);
+    ck_assert_uint_eq(sched_units_done(core), 10);
+    for (uint64_t pod = 6; pod >= 2; pod--) { /* the one without comes last */
+        ck_assert_ptr_null(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+        ck_assert_uint_eq(state_for(pod)->flush, 1);
+        pod_flushed(pod);
+    }
+    ck_assert_ptr_nonnull(action_of(SCHED_ACTION_PUBLISH, 0, 0));
+    end_course();
+}
+END_TEST
+
 /* With whoever is there: a late pod, too. Three in one round are too many. */
 START_TEST(a_loss_begins_all_rounds_again) {
     begin_course(3);
@@ -186,6 +209,7 @@ END_TEST
 int main(void) {
     TCase *cases = cases_new();
     tcase_add_test(cases, rounds_follow_one_another);
+    tcase_add_test(cases, what_earlier_rounds_stored_is_brought_to_the_disk);
     tcase_add_test(cases, a_loss_begins_all_rounds_again);
     tcase_add_test(cases, rounds_are_shared_by_who_can_work);
     tcase_add_test(cases, leaving_is_no_fault_of_a_round);
