@@ -118,7 +118,7 @@ static bool can_store(Columns *c, const IrOp *store) {
     int axes[2];
     slice_axes(store, axes);
     return axes[1] == store->operands.items[0]->type->rank - 1 && tile_rows(c->e->type) <= MOST_BOX && can_have(c, stored_value(store), 0) &&
-           c->columns * element_bytes(stored_value(store)) >= LEAST_BYTES && !is_loaded(c->e->kernel->body, store);
+           !is_loaded(c->e->kernel->body, store);
 }
 
 /* Of the widest element that goes through a slot. */
@@ -135,16 +135,24 @@ static int64_t widest_bytes(const Columns *c) {
     return widest;
 }
 
+/* Rows of so many columns, in every slot, are as wide as what is swizzled. */
+static bool can_swizzle(const Columns *c, int64_t columns) {
+    bool can = true;
+    for (int i = 0; can && i < c->e->ops.count; i++)
+        can = c->e->ops.items[i]->kind != OP_STORE || columns * element_bytes(stored_value(c->e->ops.items[i])) >= LEAST_BYTES;
+    for (int i = 0; can && i < c->loads.count; i++)
+        can = columns * element_bytes(c->loads.items[i]->results.items[0]) >= LEAST_BYTES;
+    return can;
+}
+
 static bool choose_columns(Columns *c) {
-    c->columns = SPAN_BYTES / widest_bytes(c);
-    if (c->columns > tile_columns(c->e->type))
-        c->columns = tile_columns(c->e->type);
     bool can = true;
     for (int i = 0; can && i < c->e->ops.count; i++)
         can = c->e->ops.items[i]->kind != OP_STORE || can_store(c, c->e->ops.items[i]);
-    if (c->columns * widest_bytes(c) > SPAN_BYTES) /* loads are known now */
-        c->columns = SPAN_BYTES / widest_bytes(c);
-    return can;
+    c->columns = SPAN_BYTES / widest_bytes(c);
+    if (c->columns > tile_columns(c->e->type))
+        c->columns = tile_columns(c->e->type);
+    return can && can_swizzle(c, c->columns);
 }
 
 /* ---- parts ---- */
@@ -410,16 +418,6 @@ static int64_t slots_bytes(const Columns *c) {
     return bytes;
 }
 
-/* Even half of a part is as wide as what is swizzled. */
-static bool fits_half(const Columns *c) {
-    bool fits = true;
-    for (int i = 0; i < c->e->ops.count; i++)
-        fits = fits && (c->e->ops.items[i]->kind != OP_STORE || c->columns / 2 * element_bytes(stored_value(c->e->ops.items[i])) >= LEAST_BYTES);
-    for (int i = 0; i < c->loads.count; i++)
-        fits = fits && c->columns / 2 * element_bytes(c->loads.items[i]->results.items[0]) >= LEAST_BYTES;
-    return fits;
-}
-
 /* Slots beside the rings, where the CTA is to stay: few, each as wide as leaves four of them. */
 static bool choose_few(Columns *c, const LayoutLimits *limits) {
     enum { ROOM = 32 << 10, WANTED = 4, LEAST_SPAN = 64 };
@@ -428,7 +426,7 @@ static bool choose_few(Columns *c, const LayoutLimits *limits) {
         return false;
     for (c->slots = 1; slots_bytes(c) * 2 <= ROOM && c->slots < WANTED;)
         c->slots *= 2;
-    while (c->slots < WANTED && c->columns * widest_bytes(c) > LEAST_SPAN && fits_half(c)) {
+    while (c->slots < WANTED && c->columns * widest_bytes(c) > LEAST_SPAN && can_swizzle(c, c->columns / 2)) {
         c->columns /= 2;
         c->slots *= 2;
     }

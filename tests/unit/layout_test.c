@@ -415,13 +415,23 @@ static const Contraction contractions[] = {
     {128, 64, 128, "", "", "", true, BY_COLUMNS, 256, GRID, 8, 1, 0},
     {128, 64, 128, "", "", "%10 = load %c[%i :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
                            "store %d[%i :+ 128, %i :+ 128] = %12\n", true, BY_COLUMNS, 256, GRID, 16, 2, 8}, /* what is read is stored */
+/* A tile of bytes, added, and what comes of it stored */
+#define BYTES(columns)                                                                                                                               \
+    "%10 = load %e[%i :+ 64, %i :+ " columns "] : tile<u8>[64, " columns "]\n%11 = convert %10 : tile<f32>[64, " columns "]\n"                       \
+    "%12 = add %4, %11 : tile<f32>[64, " columns "]\n%13 = convert %12 : tile<f16>[64, " columns "]\n"                                              \
+    "store %d[%i :+ 64, %i :+ " columns "] = %13\n"
+    {64, 32, 64, "", "", BYTES("64"), true, BY_COLUMNS, 128, GRID, 4, 3, 2},
+    {64, 32, 16, "", "", BYTES("16"), true, BY_ROWS, 128, GRID, 0, 0, 0}, /* rows of 16 bytes cannot be swizzled, */
+    {64, 32, 64, "", "", "%10 = load %f[%i :+ 64, %i :+ 64] : tile<f64>[64, 64]\n%11 = convert %10 : tile<f32>[64, 64]\n"
+                         "%12 = add %4, %11 : tile<f32>[64, 64]\n%13 = convert %12 : tile<u8>[64, 64]\n"
+                         "store %e[%i :+ 64, %i :+ 64] = %13\n", true, BY_ROWS, 128, GRID, 0, 0, 0}, /* nor of bytes beside 128 of f64 */
 };
 
 static IrModule *read_contraction(Fixture *f, const Contraction *c) {
     char text[1 << 13];
     int length = snprintf(text, sizeof text,
         "phobos-ir 1\nfile \"t.phb\"\nkernel k\n%sdim N\nparam a: tensor<f16>[N, N]\nparam b: tensor<f16>[N, N]\nparam c: tensor<f32>[N, N]\n"
-        "param d: tensor<f16>[N, N]\nparam i: i64\n%s{\n%%0 = const 0.0 : f32\n%%1 = const %d : i64\n%%2 = dim N : i64\n"
+        "param d: tensor<f16>[N, N]\nparam e: tensor<u8>[N, N]\nparam f: tensor<f64>[N, N]\nparam i: i64\n%s{\n%%0 = const 0.0 : f32\n%%1 = const %d : i64\n%%2 = dim N : i64\n"
         "%%3 = broadcast %%0 : tile<f32>[%d, %d]\n%%4 = for %%i, %%2, %%1, %%3 : tile<f32>[%d, %d]\ndo %%5: i64, %%6: tile<f32>[%d, %d] {\n"
         "%%7 = load %%a[%%i :+ %d, %%5 :+ %d] : tile<f16>[%d, %d]\n%%8 = load %%b[%%5 :+ %d, %%i :+ %d] : tile<f16>[%d, %d]\n"
         "%%9 = dot %%7, %%8, %%6 : tile<f32>[%d, %d]\n%syield %%9\n}\n%sstore %%c[%%i :+ %d, %%i :+ %d] = %%4\nreturn\n}\n",
@@ -452,7 +462,7 @@ START_TEST(contractions_by_bulk_copies) {
     ck_assert_int_eq(count_ops(kernel->body, OP_STAGE), (c->is_bulk ? 0 : 2) + (c->way == BY_ROWS));
     ck_assert_int_eq(count_ops(kernel->body, OP_BULK_STORE), c->stores);
     ck_assert_int_eq(count_ops(kernel->body, OP_BULK_GET), c->gets);
-    ck_assert_int_eq(count_ops(kernel->body, OP_CTAS), c->grid != NULL);
+    ck_assert_int_eq(count_ops(kernel->body, OP_CTAS), c->grid && c->way == BY_COLUMNS);
     ck_assert_int_eq(kernel->threads, c->threads);
     fixture_close(&f);
 }
