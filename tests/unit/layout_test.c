@@ -327,6 +327,40 @@ START_TEST(what_does_not_fit) {
 }
 END_TEST
 
+/* Rings of slots of [64, 16], 5120 bytes each, beside a factor that takes 34816, of the 49152 that a CTA has. */
+START_TEST(rings_leave_room) {
+#define NARROW "tile<f32>[128, 16]"
+#define COMPUTED(at, to) "%" at " = load %a[%0 :+ 128, %0 :+ 64] : tile<f32>[128, 64]\n%" to " = exp %" at " : tile<f32>[128, 64]\n"
+    static const char *const loops[] = {
+        /* what a turn makes, */
+        "%5 = for %0, %2, %1, %4 : " NARROW "\ndo %6: i64, %7: " NARROW " {\n%8 = load %a[%6 :+ 64, %0 :+ 16] : tile<f32>[64, 16]\n" COMPUTED("9", "10")
+        "%11 = dot %10, %8, %7 : " NARROW "\nyield %11\n}\nreturn\n",
+        /* a loop in it makes, */
+        "%5 = for %0, %2, %1, %4 : " NARROW "\ndo %6: i64, %7: " NARROW " {\n%8 = load %a[%6 :+ 64, %0 :+ 16] : tile<f32>[64, 16]\n"
+        "%9 = for %0, %2, %1, %7 : " NARROW "\ndo %10: i64, %11: " NARROW " {\n" COMPUTED("12", "13") "%14 = dot %13, %8, %11 : " NARROW "\nyield %14\n}\n"
+        "yield %9\n}\nreturn\n",
+        /* and is there before all loops */
+        COMPUTED("5", "6") "%7 = for %0, %2, %1, %4 : " NARROW "\ndo %8: i64, %9: " NARROW " {\n"
+        "%10 = for %0, %2, %1, %9 : " NARROW "\ndo %11: i64, %12: " NARROW " {\n"
+        "%13 = load %a[%11 :+ 64, %0 :+ 16] : tile<f32>[64, 16]\n%14 = dot %6, %13, %12 : " NARROW "\nyield %14\n}\nyield %10\n}\nreturn\n",
+    };
+    static const LayoutLimits limits = {.shared_bytes = 48 << 10, .registers = 255, .tensor_cores = true};
+    char body[1 << 12];
+    snprintf(body, sizeof body,
+        "%%0 = const 0 : i64\n%%1 = const 64 : i64\n%%2 = dim N : i64\n%%3 = const 0.0 : f32\n%%4 = broadcast %%3 : " NARROW "\n%s",
+        loops[_i]);
+    Fixture f;
+    const char *why = NULL;
+    IrModule *module = read_text(&f, "", body);
+    ck_assert_msg(module != NULL, "%s", f.messages);
+    IrKernel *kernel = module->kernels.items[0];
+    ck_assert_msg(layout_kernel(&f.context, kernel, &limits, &why), "%s", why);
+    ck_assert_int_eq(count_ops(kernel->body, OP_RING), 1);
+    ck_assert_int_eq(kernel->shared_bytes, 34816 + 2 * 5120);
+    fixture_close(&f);
+}
+END_TEST
+
 /* Products of four warps: %7 is one. */
 START_TEST(products_are_waited_for) {
 #define TILE "tile<f32>[64, 8]<c1 r8, c2 c4 r1 r2 r4, r16 r32>"
@@ -480,6 +514,7 @@ int main(void) {
     tcase_add_loop_test(tests, barriers_where_needed, 0, COUNT(kernels));
     tcase_add_loop_test(tests, masks_of_whole_tiles, 0, COUNT(masks));
     tcase_add_test(tests, what_does_not_fit);
+    tcase_add_loop_test(tests, rings_leave_room, 0, 3);
     tcase_add_loop_test(tests, products_are_waited_for, 0, 12);
     tcase_add_loop_test(tests, contractions_by_bulk_copies, 0, COUNT(contractions));
     suite_add_tcase(suite, tests);
