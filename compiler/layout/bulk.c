@@ -16,7 +16,6 @@ enum {
     MOST_SLOTS = 8,
     CHAINED_SLOTS = 3, /* at most, and LEAST_CHAINED: chain.c refills slots as soon as they are free */
     LEAST_CHAINED = 2,
-    MBARRIERS = 8, /* a slot, at most */
     WARPGROUP = 128,
     GROUP_ROWS = 64,
     ACCUMULATORS = 128, /* registers a thread */
@@ -179,15 +178,39 @@ static int64_t threads_of(const Bulk *b) {
     return 0;
 }
 
+static int64_t round_up(int64_t n, int64_t to) {
+    return (n + to - 1) / to * to;
+}
+
+static int64_t mbarriers_bytes(const Bulk *b, int64_t slots) {
+    enum { ALIGN = 16 };
+    int64_t sets = b->is_chained ? b->load_count + 1 : 1;
+    return sets * round_up(slots * (int64_t)sizeof(int64_t), ALIGN) + (b->kept_count ? ALIGN : 0);
+}
+
+/* Of shared memory that is taken where the loop has so many slots beside `reserved` bytes. What aligns rings behind other things holds mbarriers,
+ * too; where the loop is chained, some come between its rings. */
+static int64_t taken_bytes(const Bulk *b, int64_t slots, int64_t reserved) {
+    int64_t rings = slots * slots_bytes(b->loads, b->load_count) + slots_bytes(b->kept, b->kept_count), mbarriers = mbarriers_bytes(b, slots);
+    int64_t before = round_up(reserved, BULK_ALIGN), with_mbarriers = round_up(reserved + mbarriers, BULK_ALIGN);
+    return rings + (b->is_chained || with_mbarriers == before ? with_mbarriers : before + mbarriers);
+}
+
+/* That fit into so many bytes. */
+static int64_t most_slots(const Bulk *b, int64_t bytes, int64_t reserved) {
+    int64_t slots = bytes / slots_bytes(b->loads, b->load_count);
+    while (slots > 0 && taken_bytes(b, slots, reserved) > bytes)
+        slots--;
+    return slots;
+}
+
 /* As many as fit beside `reserved` bytes, or as @pipeline says. Where few registers hold the sums, another CTA on the multiprocessor is worth more than
  * further slots. */
 static bool choose_slots(Bulk *b, const LayoutLimits *limits, int64_t reserved) {
     enum { RESERVED = 1024, ENOUGH = 4, FEW_SUMS = 64 }; /* bytes that a CTA takes beside its own */
-    int64_t slot = slots_bytes(b->loads, b->load_count) + MBARRIERS * (int64_t)sizeof(int64_t),
-            kept = slots_bytes(b->kept, b->kept_count) + reserved;
-    int64_t most = (limits->shared_bytes - kept) / slot, shared = (limits->shared_bytes / 2 - RESERVED - kept) / slot;
+    int64_t most = most_slots(b, limits->shared_bytes, reserved), shared = most_slots(b, (limits->shared_bytes - RESERVED) / 2, reserved);
     int64_t threads = threads_of(b), wanted = b->is_chained ? CHAINED_SLOTS : MOST_SLOTS, least = b->is_chained ? LEAST_CHAINED : running_turns(b) + 1;
-    if (!threads || kept > limits->shared_bytes)
+    if (!threads)
         return false;
     const Dim *stages = b->kernel->signature.pipeline;
     bool is_given = stages && dim_is_int(stages, &wanted);
@@ -462,14 +485,6 @@ static bool find_marked(Bulk *b) {
     return b->dot_count > 0;
 }
 
-/* That rings outside of all loops take. */
-static int64_t bytes_outside(const IrKernel *kernel) {
-    int64_t bytes = 0;
-    for (const IrOp *op = kernel->body->first; op; op = op->next)
-        bytes += op->kind == OP_BULK_RING ? layout_shared_bytes(kernel, op) : 0;
-    return bytes;
-}
-
 bool layout_bulk_stays(Context *context, IrKernel *kernel, IrOp *loop, const LayoutLimits *limits, int64_t bytes) {
     enum { LEAST_OF_TILES = 4 };
     Bulk bulk = bulk_of(context, kernel, loop), *b = &bulk;
@@ -479,27 +494,42 @@ bool layout_bulk_stays(Context *context, IrKernel *kernel, IrOp *loop, const Lay
     return can;
 }
 
-void layout_bulk(Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits) {
-    for (IrOp *op = block->first, *next; op; op = next) {
-        next = op->next; /* the loop may move into a branch */
-        for (int r = 0; r < op->regions.count; r++)
-            layout_bulk(context, kernel, op->regions.items[r], limits);
-        Bulk bulk = {0}, *b = &bulk;
-        if (op->kind != OP_FOR)
-            continue;
-        bulk = bulk_of(context, kernel, op);
-        b->ahead.tiles = layout_tiles_around(op);
-        if (!find_marked(b) || !choose_slots(b, limits, b->ahead.tiles ? bytes_outside(kernel) : 0))
-            continue;
-        if (b->is_chained) {
-            layout_chain(b);
-            continue;
-        }
-        if (b->ahead.tiles)
-            b->ahead.at = b->ahead.tiles;
-        make_rings(b);
-        begin_copies(b);
-        turn_over(b);
-        wait_for_products(b);
+/* What shared memory holds while the loop runs, but for its own slots; where the CTA stays, they are there for all of its blocks. */
+static int64_t bytes_beside(const Bulk *b) {
+    const IrOp *loop = b->ahead.tiles ? b->ahead.tiles : b->ahead.loop;
+    return layout_shared_around(b->kernel, loop) + layout_shared_inside(b->kernel, loop);
+}
+
+static bool move_slices(Bulk *b, const LayoutLimits *limits, const char **why) {
+    if (!choose_slots(b, limits, bytes_beside(b))) {
+        *why = "shared memory has no room for the slices of enough turns beside what else it needs there";
+        return false;
     }
+    if (b->is_chained) {
+        layout_chain(b);
+        return true;
+    }
+    if (b->ahead.tiles)
+        b->ahead.at = b->ahead.tiles;
+    make_rings(b);
+    begin_copies(b);
+    turn_over(b);
+    wait_for_products(b);
+    return true;
+}
+
+bool layout_bulk(Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits, const char **why) {
+    bool fits = true;
+    for (IrOp *op = block->first, *next; fits && op; op = next) {
+        next = op->next; /* the loop may move into a branch */
+        for (int r = 0; fits && r < op->regions.count; r++)
+            fits = layout_bulk(context, kernel, op->regions.items[r], limits, why);
+        if (!fits || op->kind != OP_FOR)
+            continue;
+        Bulk bulk = bulk_of(context, kernel, op);
+        bulk.ahead.tiles = layout_tiles_around(op);
+        if (find_marked(&bulk))
+            fits = move_slices(&bulk, limits, why);
+    }
+    return fits;
 }

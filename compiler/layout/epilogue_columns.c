@@ -418,6 +418,11 @@ static int64_t slots_bytes(const Columns *c) {
     return bytes;
 }
 
+static int64_t mbarriers_bytes(const Columns *c) {
+    int64_t bytes = tile_columns(c->e->type) / c->columns * (int64_t)sizeof(int64_t);
+    return c->loads.count ? bytes : 0;
+}
+
 /* Slots beside the rings, where the CTA is to stay: few, each as wide as leaves four of them. */
 static bool choose_few(Columns *c, const LayoutLimits *limits) {
     enum { ROOM = 32 << 10, WANTED = 4, LEAST_SPAN = 64 };
@@ -433,7 +438,7 @@ static bool choose_few(Columns *c, const LayoutLimits *limits) {
     if (c->slots > tile_columns(c->e->type) / c->columns)
         c->slots = (int)(tile_columns(c->e->type) / c->columns);
     bool suffice = c->slots > 1 || c->columns == tile_columns(c->e->type);
-    c->stays = suffice && layout_bulk_stays(c->e->context, c->e->kernel, c->e->loop, limits, slots_bytes(c));
+    c->stays = suffice && layout_bulk_stays(c->e->context, c->e->kernel, c->e->loop, limits, slots_bytes(c) + mbarriers_bytes(c));
     if (!c->stays)
         c->columns = columns;
     return c->stays;

@@ -82,7 +82,8 @@ bool layout_kernel(Context *context, IrKernel *kernel, const LayoutLimits *limit
     }
     if (!layout_assign(context, kernel, limits->tensor_cores, why))
         return false;
-    layout_bulk(context, kernel, kernel->body, limits);
+    if (!layout_bulk(context, kernel, kernel->body, limits, why))
+        return false;
     layout_peel(context, kernel);
     if (limits->tensor_cores)
         layout_pipeline(context, kernel, limits);

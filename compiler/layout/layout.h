@@ -87,8 +87,8 @@ IrValue *ahead_carry(Ahead *ahead, IrOp *loop, IrValue *first); /* a `for` carri
 int layout_bulk_mark(Context *context, IrKernel *kernel, const LayoutLimits *limits);
 /* Why the product would not be marked; NULL: it would. `stored`: by parameter. */
 const char *layout_bulk_refusal(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, IrOp *dot);
-void layout_bulk(
-    Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits); /* their loops' slices; after layouts are assigned */
+/* Their loops' slices; after layouts are assigned. False, *why as above: shared memory has no room for them beside what else the kernel needs. */
+bool layout_bulk(Context *context, IrKernel *kernel, IrBlock *block, const LayoutLimits *limits, const char **why);
 
 /* Whether the loop's slots still suffice for a CTA that stays, beside so many bytes. */
 bool layout_bulk_stays(Context *context, IrKernel *kernel, IrOp *loop, const LayoutLimits *limits, int64_t bytes);
@@ -207,6 +207,9 @@ bool layout_pipeline(Context *context, IrKernel *kernel, const LayoutLimits *lim
 bool layout_place(Context *context, IrKernel *kernel, const LayoutLimits *limits, const char **why);
 /* Bytes of shared memory that `op` works in, or that its result is; 0: none. */
 int64_t layout_shared_bytes(const IrKernel *kernel, const IrOp *op);
+/* The same of what is there before `loop`, or before one that it stands in, and used in it or behind it, */
+int64_t layout_shared_around(const IrKernel *kernel, const IrOp *loop);
+int64_t layout_shared_inside(const IrKernel *kernel, const IrOp *op); /* and of all ops in the op's regions, if no byte serves two of them */
 
 int64_t layout_pitch(const Type *type);                   /* bytes from row to row of a tile in shared memory */
 int64_t layout_slot_bytes(const Type *type);              /* of a tile in shared memory, or a ring's slot */

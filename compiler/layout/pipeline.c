@@ -56,34 +56,6 @@ static bool find_copies(Pipeline *p) {
     return p->count > 0;
 }
 
-/* Bytes of tiles that lie staged in shared memory from before the loop on, or from before one that it stands in. */
-static int64_t staged_before(const Pipeline *p) {
-    int64_t bytes = 0;
-    for (const IrOp *around = p->ahead.loop; around; around = around->parent->owner)
-        for (const IrOp *op = around->prev; op; op = op->prev)
-            if (op->kind == OP_STAGE && ir_count_uses(p->ahead.body, op->results.items[0]) > 0)
-                bytes += layout_slot_bytes(op->results.items[0]->type);
-    return bytes;
-}
-
-static bool is_copied(const Pipeline *p, const IrOp *op) {
-    bool copied = false;
-    for (int i = 0; i < p->count; i++)
-        copied |= p->copies[i].stage == op;
-    return copied;
-}
-
-/* Bytes of shared memory that a turn wants beside its slots, if none of them serves twice. */
-static int64_t used_inside(const Pipeline *p, const IrBlock *block) {
-    int64_t bytes = 0;
-    for (const IrOp *op = block->first; op; op = op->next) {
-        bytes += is_copied(p, op) ? 0 : layout_shared_bytes(p->kernel, op);
-        for (int r = 0; r < op->regions.count; r++)
-            bytes += used_inside(p, op->regions.items[r]);
-    }
-    return bytes;
-}
-
 /* As many as fit beside what a turn works in, and leave shared memory for every CTA that the multiprocessor's registers have room for, two at most,
  * where what is copied needs none; or as @pipeline says: whether that fits is seen when places are given. */
 static bool choose_slots(Pipeline *p, const LayoutLimits *limits) {
@@ -97,8 +69,8 @@ static bool choose_slots(Pipeline *p, const LayoutLimits *limits) {
         bytes += layout_slot_bytes(p->copies[i].stage->results.items[0]->type);
         registers -= layout_registers(p->copies[i].load->results.items[0]->type);
     }
-    int64_t ctas = layout_ctas(registers, p->kernel->threads), before = staged_before(p);
-    int64_t most = limits->shared_bytes - before - used_inside(p, p->ahead.body);
+    int64_t ctas = layout_ctas(registers, p->kernel->threads), before = layout_shared_around(p->kernel, p->ahead.loop);
+    int64_t most = limits->shared_bytes - before - (layout_shared_inside(p->kernel, p->ahead.loop) - bytes);
     for (ctas = ctas < MOST_CTAS ? ctas : MOST_CTAS; ctas > 0; ctas--) {
         p->slots = MOST_SLOTS;
         int64_t share = limits->shared_bytes / ctas - before, room = share < most ? share : most;

@@ -99,6 +99,34 @@ int64_t layout_shared_bytes(const IrKernel *kernel, const IrOp *op) {
     }
 }
 
+static bool is_used_from(const IrOp *from, const IrValue *value) {
+    bool is_used = false;
+    for (const IrOp *op = from; !is_used && op; op = op->next) {
+        for (int i = 0; !is_used && i < op->operands.count; i++)
+            is_used = op->operands.items[i] == value;
+        for (int r = 0; !is_used && r < op->regions.count; r++)
+            is_used = ir_count_uses(op->regions.items[r], value) > 0;
+    }
+    return is_used;
+}
+
+int64_t layout_shared_around(const IrKernel *kernel, const IrOp *loop) {
+    int64_t bytes = 0;
+    for (const IrOp *around = loop; around; around = around->parent->owner)
+        for (const IrOp *op = around->prev; op; op = op->prev)
+            if (op->results.count == 1 && op->results.items[0]->type->kind == TYPE_SHARED && is_used_from(around, op->results.items[0]))
+                bytes += round_up(layout_shared_bytes(kernel, op), ALIGN);
+    return bytes;
+}
+
+int64_t layout_shared_inside(const IrKernel *kernel, const IrOp *op) {
+    int64_t bytes = 0;
+    for (int r = 0; r < op->regions.count; r++)
+        for (const IrOp *inner = op->regions.items[r]->first; inner; inner = inner->next)
+            bytes += round_up(layout_shared_bytes(kernel, inner), ALIGN) + layout_shared_inside(kernel, inner);
+    return bytes;
+}
+
 /* ---- how long ---- */
 
 static void note_uses(Placer *p, const IrOp *op) {

@@ -502,6 +502,38 @@ START_TEST(contractions_by_bulk_copies) {
 }
 END_TEST
 
+/* Slots beside what else is in shared memory: what a turn works in, and mbarriers that stand between rings. A turn's slices take 32768 bytes. */
+START_TEST(slots_leave_room) {
+#define WORKS                                                                                                                                        \
+    "%10 = load %c[%i :+ 128, %i :+ 128] : " SUM "\n%11 = cumsum %10 : " SUM "\n%12 = convert %11 : tile<u8>[128, 128]\n"                            \
+    "store %e[%i :+ 128, %i :+ 128] = %12\n"
+#define CHAINS "%10 = exp %9 : " SUM "\n%11 = convert %10 : tile<u8>[128, 128]\nstore %e[%i :+ 128, %i :+ 128] = %11\n"
+    static const struct {
+        const char *inside;
+        int64_t limit, needed; /* 0: there is no room */
+    } cases[] = {
+        {WORKS, 227 << 10, 5 * 32768 + 48 + 65536},
+        {WORKS, 128 << 10, 0},
+        {CHAINS, 3 * 32768 + 200, 2 * 32768 + 1024},
+    };
+    const LayoutLimits limits = {.shared_bytes = cases[_i].limit, .registers = 255, .tensor_cores = true, .bulk = true};
+    const Contraction contraction = {.rows = 128, .k = 64, .columns = 128, .launch = "", .inside = cases[_i].inside, .after = ""};
+    Fixture f;
+    const char *why = NULL;
+    IrKernel *kernel = read_contraction(&f, &contraction)->kernels.items[0];
+    bool fits = layout_kernel(&f.context, kernel, &limits, &why);
+    if (cases[_i].needed) {
+        ck_assert_msg(fits, "%s", why);
+        ck_assert_int_eq(count_ops(kernel->body, OP_BULK_RING), 3); /* and that of the epilogue */
+        ck_assert_int_eq(kernel->shared_bytes, cases[_i].needed);
+    } else {
+        ck_assert(!fits);
+        ck_assert_msg(strstr(why, "shared memory has no room for the slices of enough turns"), "said: %s", why);
+    }
+    fixture_close(&f);
+}
+END_TEST
+
 #define COUNT(table) (int)(sizeof table / sizeof *table)
 
 int main(void) {
@@ -517,6 +549,7 @@ int main(void) {
     tcase_add_loop_test(tests, rings_leave_room, 0, 3);
     tcase_add_loop_test(tests, products_are_waited_for, 0, 12);
     tcase_add_loop_test(tests, contractions_by_bulk_copies, 0, COUNT(contractions));
+    tcase_add_loop_test(tests, slots_leave_room, 0, 3);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
