@@ -190,6 +190,7 @@ const LayoutBasis *layout_lanes(const Layout *layout);
 const LayoutBasis *layout_warps(const Layout *layout);
 bool layout_same(const Layout *a, const Layout *b);
 int layout_register_at(const Layout *layout, int index, int axis); /* what the register adds to the row, or column */
+int layout_find_register(const Layout *layout, int64_t row, int64_t column); /* what adds these; -1: none does */
 int layout_log2(int64_t n); /* bits that hold n different numbers */
 /* Where `to` gives each thread what it has in registers: for each register of `to`, the one of `from`. False where threads would have to exchange any. */
 bool layout_permutes(const Layout *from, const Layout *to, int sources[1 << LAYOUT_REGISTERS]);

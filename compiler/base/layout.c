@@ -28,17 +28,20 @@ int layout_register_at(const Layout *layout, int index, int axis) {
     return at;
 }
 
+int layout_find_register(const Layout *layout, int64_t row, int64_t column) {
+    for (int i = 0; i < 1 << layout->registers; i++)
+        if (layout_register_at(layout, i, 0) == row && layout_register_at(layout, i, 1) == column)
+            return i;
+    return -1;
+}
+
 bool layout_permutes(const Layout *from, const Layout *to, int sources[1 << LAYOUT_REGISTERS]) {
     if (from->warps != to->warps || memcmp(layout_lanes(from), layout_lanes(to), sizeof *from->bases * (size_t)(LAYOUT_LANES + from->warps)) != 0)
         return false;
     for (int i = 0; i < 1 << to->registers; i++) {
-        int found = 0;
-        while (found < 1 << from->registers && (layout_register_at(from, found, 0) != layout_register_at(to, i, 0) ||
-                                                   layout_register_at(from, found, 1) != layout_register_at(to, i, 1)))
-            found++;
-        if (found == 1 << from->registers)
+        sources[i] = layout_find_register(from, layout_register_at(to, i, 0), layout_register_at(to, i, 1));
+        if (sources[i] < 0)
             return false;
-        sources[i] = found;
     }
     return true;
 }

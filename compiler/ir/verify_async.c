@@ -105,10 +105,14 @@ static bool check_wgmma(Verifier *v, const IrOp *op) {
            verify_broken(v, "'%s' is no factor of such an instruction", verify_type_text(v, a));
 }
 
-static bool check_wait(Verifier *v, const IrOp *op) {
+static bool check_left(Verifier *v, const IrOp *op, const char *what) {
     int64_t left;
-    if (!op->dim || !dim_is_int(op->dim, &left) || left < 0)
-        return verify_broken(v, "how many groups may be left is missing");
+    return (op->dim && dim_is_int(op->dim, &left) && left >= 0) || verify_broken(v, "how many %s may be left is missing", what);
+}
+
+static bool check_wait(Verifier *v, const IrOp *op) {
+    if (!check_left(v, op, "groups"))
+        return false;
     return op->operands.items[0]->type == op->results.items[0]->type || verify_broken(v, "operand and result are of different types");
 }
 
@@ -117,13 +121,6 @@ static bool check_slot_of(Verifier *v, const Type *tile, const IrValue *value) {
     bool fits = is_bulk_slot(value) && tile->kind == TYPE_TILE && tile->rank == 2 && tile->scalar == slot->scalar &&
                 verify_same_extent(v, tile->dims[0], slot->dims[0]) && verify_same_extent(v, tile->dims[1], slot->dims[1]);
     return fits || verify_broken(v, "'%s' is no slot for a '%s'", verify_type_text(v, slot), verify_type_text(v, tile));
-}
-
-static int find_register(const Layout *layout, int row, int64_t column) {
-    for (int i = 0; i < 1 << layout->registers; i++)
-        if (layout_register_at(layout, i, 0) == row && layout_register_at(layout, i, 1) == column)
-            return i;
-    return -1;
 }
 
 /* Every thread has the elements of its part. */
@@ -138,7 +135,7 @@ static bool check_part(Verifier *v, const IrOp *op) {
     bool same = whole->warps == part->warps &&
                 memcmp(layout_lanes(whole), layout_lanes(part), sizeof(LayoutBasis) * (size_t)(LAYOUT_LANES + part->warps)) == 0;
     for (int i = 0; same && i < 1 << part->registers; i++)
-        same = find_register(whole, layout_register_at(part, i, 0), first + layout_register_at(part, i, 1)) >= 0;
+        same = layout_find_register(whole, layout_register_at(part, i, 0), first + layout_register_at(part, i, 1)) >= 0;
     return same || verify_broken(v, "threads do not hold their elements of the part");
 }
 
@@ -150,8 +147,10 @@ bool verify_async(Verifier *v, const IrOp *op) {
         return check_slot_of(v, op->operands.items[0]->type, op->operands.items[1]);
     case OP_BULK_GET:
         return check_slot_of(v, op->results.items[0]->type, op->operands.items[0]);
+    case OP_ASYNC_WAIT:
+        return check_left(v, op, "groups");
     case OP_BULK_STORE_WAIT:
-        return op->dim || verify_broken(v, "how many stores may be left is missing");
+        return check_left(v, op, "stores");
     case OP_BULK_RING:
         return check_ring(v, op->results.items[0]->type);
     case OP_PLANES:
@@ -300,9 +299,111 @@ static bool check_stores(Verifier *v, const IrBlock *block) {
     return true;
 }
 
+/* A bulk store on its way: nothing is written to its slot until the thread that stores has waited, and the others have passed a barrier behind that.
+ */
+typedef struct Store {
+    const IrOp *op;
+    int64_t after; /* stores begun since then, at least */
+    bool is_read;  /* it has been waited for */
+} Store;
+typedef VEC(Store) Stores;
+
+/* What is known of a store of two ways that lead here: the less of both. */
+static void note_store(Verifier *v, Stores *stores, const Store *store) {
+    for (int i = 0; i < stores->count; i++) {
+        Store *same = &stores->items[i];
+        if (same->op != store->op)
+            continue;
+        same->after = store->after < same->after ? store->after : same->after;
+        same->is_read &= store->is_read;
+        return;
+    }
+    vec_push(v->context->arena, stores, *store);
+}
+
+static void begin_store(Verifier *v, Stores *stores, const IrOp *op) {
+    for (int i = 0; i < stores->count; i++)
+        stores->items[i].after++;
+    note_store(v, stores, &(Store){.op = op});
+}
+
+static void pass_wait(Stores *stores, int64_t left) {
+    for (int i = 0; i < stores->count; i++)
+        stores->items[i].is_read |= stores->items[i].after >= left;
+}
+
+static void pass_barrier(Stores *stores) {
+    int kept = 0;
+    for (int i = 0; i < stores->count; i++)
+        if (!stores->items[i].is_read)
+            stores->items[kept++] = stores->items[i];
+    stores->count = kept;
+}
+
+static bool may_be_same_slot(const IrOp *a, const IrOp *b) {
+    const IrOp *numbers[2] = {a->operands.items[1]->def, b->operands.items[1]->def};
+    bool are_known = numbers[0] && numbers[1] && numbers[0]->kind == OP_CONST && numbers[1]->kind == OP_CONST;
+    return a->operands.items[0] == b->operands.items[0] && (!are_known || numbers[0]->bits == numbers[1]->bits);
+}
+
+/* The thread that stores also has slots filled by bulk copies. */
+static bool check_written(Verifier *v, const IrOp *slot, const Stores *stores, bool is_copied) {
+    for (int i = 0; i < stores->count; i++) {
+        const Store *store = &stores->items[i];
+        if (may_be_same_slot(slot, operand_from_end(store->op, 1)->def) && !(is_copied && store->is_read))
+            return verify_broken(v, "the slot is written before a store of it is waited for");
+    }
+    return true;
+}
+
+static bool check_slots(Verifier *v, const IrBlock *block, Stores *stores);
+
+/* Loops twice, so that what a turn leaves meets the next one. */
+static bool check_regions(Verifier *v, const IrOp *op, Stores *stores) {
+    bool is_branch = op->kind == OP_IF, holds = true;
+    for (int turn = 0; turn == 0 || (turn == 1 && !is_branch && stores->count); turn++) {
+        Stores others = {0};
+        for (int i = 0; i < stores->count; i++)
+            vec_push(v->context->arena, &others, stores->items[i]);
+        for (int r = 0; holds && r < op->regions.count; r++)
+            holds = check_slots(v, op->regions.items[r], is_branch && r == 1 ? &others : stores);
+        for (int i = 0; i < others.count; i++)
+            note_store(v, stores, &others.items[i]);
+    }
+    return holds;
+}
+
+static bool check_slots(Verifier *v, const IrBlock *block, Stores *stores) {
+    bool holds = true;
+    for (const IrOp *op = block->first; holds && op; op = op->next) {
+        int64_t left = 0;
+        v->op = op;
+        if (op->kind == OP_BULK_PUT || op->kind == OP_BULK_COPY)
+            holds = check_written(v, operand_from_end(op, op->kind == OP_BULK_PUT ? 1 : 4)->def, stores, op->kind == OP_BULK_COPY);
+        else if (op->kind == OP_BULK_STORE)
+            begin_store(v, stores, op);
+        else if (op->kind == OP_BULK_STORE_DONE || (op->kind == OP_BULK_STORE_WAIT && dim_is_int(op->dim, &left)))
+            pass_wait(stores, left);
+        else if (op->kind == OP_BARRIER)
+            pass_barrier(stores);
+        holds = holds && check_regions(v, op, stores);
+    }
+    return holds;
+}
+
+/* A CTA's shared memory is another's when it ends. */
+static bool check_ends(Verifier *v, const Stores *stores) {
+    bool are_read = true;
+    for (int i = 0; i < stores->count; i++)
+        are_read &= stores->items[i].is_read;
+    return are_read || verify_broken(v, "the kernel ends before a store of a slot is waited for");
+}
+
 bool verify_running(Verifier *v) {
     bool *running = NEW_ARRAY(v->context->arena, bool, v->value_count + 1);
+    Stores stores = {0};
     while (mark_running(v->body, running))
         ;
-    return check_uses(v, v->body, running) && check_refills(v, v->body, true) && check_expected(v, v->body) && check_stores(v, v->body);
+    return check_uses(v, v->body, running) && check_refills(v, v->body, true) && check_expected(v, v->body) && check_stores(v, v->body) &&
+           check_slots(v, v->body, &stores) && check_ends(v, &stores);
 }

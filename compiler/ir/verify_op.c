@@ -329,6 +329,13 @@ static bool check_kind(Verifier *v, const IrOp *op) {
     }
 }
 
+/* verify_layouts looks at these. */
+static bool is_for_layouts(OpKind kind) {
+    bool is_slots = kind == OP_SLOT || kind == OP_PART || kind == OP_BULK_PUT || kind == OP_BULK_GET || kind == OP_PLANES;
+    bool is_mbarriers = kind == OP_MBARRIER_EXPECT || kind == OP_MBARRIER_WAIT || kind == OP_MBARRIER_ARRIVE;
+    return is_slots || is_mbarriers || kind == OP_ASYNC_WAIT || kind == OP_WGMMA_WAIT || kind == OP_BULK_STORE_WAIT;
+}
+
 bool verify_op(Verifier *v, const IrOp *op) {
     const OpInfo *info = &op_info[op->kind];
     if (info->attr == ATTR_SLICE)
@@ -339,11 +346,8 @@ bool verify_op(Verifier *v, const IrOp *op) {
         return check_cluster_mask(v, op);
     if (info->attr == ATTR_CONST)
         return check_const(v, op);
-    if (op->kind == OP_ASYNC_WAIT)
-        return op->dim ? verify_dim(v, op->dim, SCOPE_STATIC) : verify_broken(v, "how many groups may be left is missing");
-    bool is_waiting = op->kind == OP_MBARRIER_WAIT || op->kind == OP_WGMMA_WAIT || op->kind == OP_BULK_STORE_WAIT || op->kind == OP_MBARRIER_ARRIVE;
-    if (is_waiting || op->kind == OP_PLANES || op->kind == OP_SLOT || op->kind == OP_MBARRIER_EXPECT || op->kind == OP_PART || op->kind == OP_BULK_PUT || op->kind == OP_BULK_GET)
-        return true; /* verify_layouts looks at it */
+    if (is_for_layouts(op->kind))
+        return true;
     if (info->attr == ATTR_DIM)
         return op->dim ? verify_dim(v, op->dim, SCOPE_LEAF) && check_result_i64(v, op) : verify_broken(v, "the dim is missing");
     if (op->kind == OP_REMOTE)

@@ -146,6 +146,32 @@ static const Case bodies[] = {
     {PUT "%7 = bulk_get %4 : tile<f32>[8, 8]<c1, c2 c4 r1 r2 r4, >\nreturn\n", NULL},
     {PUT "%7 = bulk_get %4 : tile<f32>[8, 4]<, c1 c2 r1 r2 r4, >\nreturn\n", "is no slot for a 'tile<f32>[8, 4]"},
     {BULK "%5 = const 0.0 : f16\n%6 = broadcast %5 : tile<f16>[8, 8]<c1, c2 c4 r1 r2 r4, >\nbulk_put %6, %4\nreturn\n", "is no slot for a 'tile<f16>[8, 8]"},
+#define STORE(slot) "barrier\nbulk_store %a[%i :+ 8, %i :+ 8] = " slot "\n"
+#define PUT_AGAIN(slot) "bulk_put %6, " slot "\nbulk_store_wait 0\nreturn\n"
+#define TOO_SOON "the slot is written before a store of it is waited for"
+    {PUT STORE("%4") "return\n", "the kernel ends before a store of a slot is waited for"},
+    {PUT STORE("%4") "bulk_store_wait 1\nreturn\n", "the kernel ends before a store of a slot is waited for"},
+    {PUT STORE("%4") "bulk_store_wait N\nreturn\n", "how many stores may be left is missing"},
+    {PUT STORE("%4") "bulk_store_wait -1\nreturn\n", "how many stores may be left is missing"},
+    {"async_wait N\nreturn\n", "how many groups may be left is missing"},
+    {PUT STORE("%4") "bulk_store_wait 0\nbarrier\n" PUT_AGAIN("%4"), NULL},
+    {PUT STORE("%4") "bulk_store_wait 0\n" PUT_AGAIN("%4"), TOO_SOON},
+    {PUT STORE("%4") "barrier\n" PUT_AGAIN("%4"), TOO_SOON},
+    {PUT STORE("%4") "%7 = const 1 : i64\n%8 = slot %0, %7 : shared<f32>[8, 8]\n" PUT_AGAIN("%8"), NULL},
+    {PUT STORE("%4") "%7 = slot %0, %i : shared<f32>[8, 8]\n" PUT_AGAIN("%7"), TOO_SOON},
+#define BOTH PUT "%7 = const 1 : i64\n%8 = slot %0, %7 : shared<f32>[8, 8]\nbulk_put %6, %8\n" STORE("%4") STORE("%8") "bulk_store_wait 1\nbarrier\n"
+    {BOTH PUT_AGAIN("%4"), NULL},
+    {BOTH PUT_AGAIN("%8"), TOO_SOON},
+#define FILL_AGAIN "mbarrier_expect %1, %2, %3, 256\nbulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nbulk_store_wait 0\nreturn\n"
+    {PUT STORE("%4") "bulk_store_wait 0\n" FILL_AGAIN, NULL}, /* by the thread that has waited */
+    {PUT STORE("%4") FILL_AGAIN, TOO_SOON},
+#define TURNS(first) PUT "%7 = const 1 : i64\nfor %2, %i, %7\ndo %8: i64 {\n" first "bulk_put %6, %4\n" STORE("%4") "yield\n}\nbulk_store_done\nreturn\n"
+    {TURNS("bulk_store_wait 0\nbarrier\n"), NULL},
+    {TURNS(""), TOO_SOON},
+#define BRANCH(then, otherwise) PUT STORE("%4") "if %3\nthen {\n" then "yield\n}\nelse {\n" otherwise "yield\n}\nbarrier\n" PUT_AGAIN("%4")
+    {BRANCH("bulk_store_wait 0\n", "bulk_store_wait 0\n"), NULL},
+    {BRANCH("bulk_store_wait 0\n", ""), TOO_SOON},
+    {BRANCH("", "bulk_store_wait 0\n"), TOO_SOON},
 #define WHOLE "%0 = const 0.0 : f32\n%1 = broadcast %0 : tile<f32>[8, 16]<c1 c8, c2 c4 r1 r2 r4, >\n"
     {WHOLE "%2 = part %1, 8 : tile<f32>[8, 8]<c1, c2 c4 r1 r2 r4, >\nreturn\n", NULL},
     {WHOLE "%2 = part %1, 12 : tile<f32>[8, 8]<c1, c2 c4 r1 r2 r4, >\nreturn\n", "is no columns of a"},

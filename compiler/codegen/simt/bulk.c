@@ -3,16 +3,7 @@
 
 #include "compiler/layout/layout.h"
 
-#include <stdlib.h>
-
 enum { STEP = 16, GROUP_ROWS = 64, CORE_ROWS = 8, ELEMENT_BYTES = 2, SPAN_BYTES = 128, UNIT = 16 };
-
-static int64_t known_dim(const IrOp *op) {
-    int64_t value;
-    if (!dim_is_int(op->dim, &value))
-        abort();
-    return value;
-}
 
 /* ---- mbarriers ---- */
 
@@ -48,7 +39,7 @@ static LLVMValueRef is_by(Simt *s, const IrOp *op, int64_t thread, const IrValue
 
 static void emit_expect(Simt *s, const IrOp *op) {
     LLVMValueRef mbarrier = mbarrier_address(s, op->operands.items[0], op->operands.items[1]);
-    s->target->mbarrier_expect(s, mbarrier, known_dim(op), is_by(s, op, 0, op->operands.items[2]), op->span);
+    s->target->mbarrier_expect(s, mbarrier, simt_dim(op), is_by(s, op, 0, op->operands.items[2]), op->span);
 }
 
 static void emit_wait(Simt *s, const IrOp *op) {
@@ -132,19 +123,12 @@ static int columns_of(const Layout *layout) {
     return columns;
 }
 
-static int find_register(const Layout *layout, int row, int column) {
-    for (int i = 0; i < 1 << layout->registers; i++)
-        if (layout_register_at(layout, i, 0) == row && layout_register_at(layout, i, 1) == column)
-            return i;
-    abort();
-}
-
 /* What a tile laid out like an accumulator has for a step along k: both rows of a thread, then both again eight columns further. Neighbouring
  * registers hold neighbouring columns. */
 static void pack_first(Simt *s, const IrValue *tile, int row, int64_t step, LLVMValueRef packed[4]) {
     enum { OTHER_ROW = 8, SECOND_HALF = 8 };
     for (int i = 0; i < 4; i++)
-        packed[i] = simt_pair(s, tile, find_register(tile->type->layout, row + i % 2 * OTHER_ROW, (int)step * STEP + i / 2 * SECOND_HALF));
+        packed[i] = simt_pair(s, tile, simt_find_register(tile->type->layout, row + i % 2 * OTHER_ROW, (int)step * STEP + i / 2 * SECOND_HALF));
 }
 
 static void emit_product(Simt *s, const IrOp *op) {
@@ -184,7 +168,7 @@ static void emit_product_wait(Simt *s, const IrOp *op) {
     LLVMValueRef *registers = simt_registers(s, count);
     for (int i = 0; i < count; i++)
         registers[i] = simt_tile(s, op->operands.items[0])[i];
-    s->target->wgmma_wait(s, (int)known_dim(op), registers, count, op->span);
+    s->target->wgmma_wait(s, (int)simt_dim(op), registers, count, op->span);
     s->values[result->id] = registers;
 }
 

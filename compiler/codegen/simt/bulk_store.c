@@ -3,26 +3,15 @@
 
 #include "compiler/layout/layout.h"
 
-#include <stdlib.h>
-
 enum { SPAN_BYTES = 128, CHUNK_BYTES = 16, BLOCK_ROWS = 16, BLOCK_COLUMNS = 16, BLOCK_REGISTERS = 8 };
-
-static int find_register(const Layout *layout, int row, int column) {
-    for (int i = 0; i < 1 << layout->registers; i++)
-        if (layout_register_at(layout, i, 0) == row && layout_register_at(layout, i, 1) == column)
-            return i;
-    abort();
-}
 
 static void emit_part(Simt *s, const IrOp *op) {
     const IrValue *from = op->operands.items[0], *to = op->results.items[0];
-    int64_t first = 0;
-    int count = simt_count(to->type);
+    int count = simt_count(to->type), first = (int)simt_dim(op);
     LLVMValueRef *registers = simt_registers(s, count);
-    dim_is_int(op->dim, &first);
     for (int i = 0; i < count; i++) {
         int row = layout_register_at(to->type->layout, i, 0), column = layout_register_at(to->type->layout, i, 1);
-        registers[i] = simt_tile(s, from)[find_register(from->type->layout, row, column + (int)first)];
+        registers[i] = simt_tile(s, from)[simt_find_register(from->type->layout, row, column + first)];
     }
     s->values[to->id] = registers;
 }
@@ -85,7 +74,6 @@ static void emit_store(Simt *s, const IrOp *op) {
 }
 
 bool simt_bulk_store_op(Simt *s, const IrOp *op) {
-    int64_t left = -1;
     switch (op->kind) {
     case OP_PART:
         emit_part(s, op);
@@ -100,8 +88,7 @@ bool simt_bulk_store_op(Simt *s, const IrOp *op) {
         emit_store(s, op);
         return true;
     case OP_BULK_STORE_WAIT:
-        dim_is_int(op->dim, &left);
-        s->target->bulk_store_wait(s, (int)left, op->span);
+        s->target->bulk_store_wait(s, (int)simt_dim(op), op->span);
         return true;
     case OP_BULK_STORE_DONE:
         s->target->bulk_store_wait(s, -1, op->span);

@@ -167,11 +167,18 @@ static void emit_relabelled(Simt *s, const IrOp *op) {
     s->values[op->results.items[0]->id] = s->values[op->operands.items[0]->id];
 }
 
-static int groups_left(const IrOp *op) {
-    int64_t left;
-    if (!dim_is_int(op->dim, &left))
-        abort();
-    return (int)left;
+int64_t simt_dim(const IrOp *op) {
+    int64_t value;
+    if (!dim_is_int(op->dim, &value))
+        abort(); /* the memory level has no others */
+    return value;
+}
+
+int simt_find_register(const Layout *layout, int row, int column) {
+    int found = layout_find_register(layout, row, column);
+    if (found < 0)
+        abort(); /* the thread has no such element */
+    return found;
 }
 
 void simt_op(Simt *s, const IrOp *op) {
@@ -243,7 +250,7 @@ void simt_op(Simt *s, const IrOp *op) {
         s->target->copy_commit(s);
         return;
     case OP_ASYNC_WAIT:
-        s->target->copy_wait(s, groups_left(op), op->span);
+        s->target->copy_wait(s, (int)simt_dim(op), op->span);
         return;
     case OP_MMA:
     case OP_MMA_T:

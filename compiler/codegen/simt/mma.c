@@ -4,8 +4,6 @@
 
 #include "compiler/layout/layout.h"
 
-#include <stdlib.h>
-
 enum { STEP_BYTES = 32, BLOCK_ROWS = 16, BLOCK_COLUMNS = 8, CHUNK_BYTES = 16, MOST_UNROLLED = 8, MOST_BLOCKS = 1 << LAYOUT_REGISTERS };
 
 typedef struct Mma {
@@ -17,13 +15,6 @@ typedef struct Mma {
     int rows, columns;                               /* blocks a warp, */
     int row_at[MOST_BLOCKS], column_at[MOST_BLOCKS]; /* and where they are, counted from the warp's */
 } Mma;
-
-static int find_register(const Layout *layout, int row, int column) {
-    for (int i = 0; i < 1 << layout->registers; i++)
-        if (layout_register_at(layout, i, 0) == row && layout_register_at(layout, i, 1) == column)
-            return i;
-    abort();
-}
 
 static void add_block(int *blocks, int *count, int at) {
     for (int i = 0; i < *count; i++)
@@ -118,7 +109,8 @@ static void load_second(const Mma *m, int block, int count, LLVMValueRef k, LLVM
 
 static LLVMValueRef pack(const Mma *m, const Type *type, LLVMValueRef const *registers, int row, int column) {
     Emitter *e = m->s->e;
-    const LLVMValueRef pair[2] = {registers[find_register(type->layout, row, column)], registers[find_register(type->layout, row, column + 1)]};
+    const LLVMValueRef pair[2] = {
+        registers[simt_find_register(type->layout, row, column)], registers[simt_find_register(type->layout, row, column + 1)]};
     return LLVMBuildBitCast(e->builder, values_to_memory(e, type->scalar, pair, 2), e->i32, "");
 }
 
@@ -151,7 +143,7 @@ static void multiply_step(const Mma *m, LLVMValueRef k, int fixed, LLVMValueRef 
             int at[4];
             LLVMValueRef c[4], d[4];
             for (int i = 0; i < 4; i++) {
-                at[i] = find_register(layout, m->row_at[row] + (i >> 1) * 8, m->column_at[column] + (i & 1));
+                at[i] = simt_find_register(layout, m->row_at[row] + (i >> 1) * 8, m->column_at[column] + (i & 1));
                 c[i] = sums[at[i]];
             }
             s->target->mma(s, m->shape, dtype_is_signed(types[0]->scalar), dtype_is_signed(types[1]->scalar), a, b[column], c, d, m->op->span);

@@ -207,6 +207,8 @@ void simt_op(Simt *s, const IrOp *op);
 void simt_threads_begin(Simt *s, LLVMValueRef thread); /* where the thread is, from here on, follows from `thread` */
 void simt_block(Simt *s, const IrBlock *block);
 int simt_count(const Type *type);                                   /* registers of a value */
+int simt_find_register(const Layout *layout, int row, int column);  /* that adds these to the thread's row and column: there is one */
+int64_t simt_dim(const IrOp *op);                                   /* the number that the op carries */
 LLVMValueRef simt_scalar(const Simt *s, const IrValue *value);      /* a scalar, value or parameter */
 LLVMValueRef const *simt_tile(const Simt *s, const IrValue *value); /* registers of a tile */
 void simt_set(Simt *s, const IrValue *value, LLVMValueRef scalar);
