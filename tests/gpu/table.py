@@ -104,7 +104,7 @@ def measure(work, folder):
         failures += 1
         return print(f"{work.name:34} no variant")
     first, best = rows[0], min(rows, key=lambda row: row[0])
-    scale = work.amount / {"TB/s": 1e12, "TFLOP/s": 1e12}[work.unit]
+    scale = work.amount / 1e12  # of any unit: tera
     print(f"{work.name:34} {scale / first[0]:8.2f} {scale / best[0]:8.2f} {work.unit:8} {work.peer_name:22} {scale / peer_time:8.2f} "
           f"ratio {peer_time / first[0]:5.2f} best {peer_time / best[0]:5.2f}  error {first[1][0]:.1e} {first[1][1]:.1e}  peer {peer_error[0]:.1e} "
           f"{peer_error[1]:.1e}  {best[2].name} regs {best[2].attribute(4)} local {best[2].attribute(3)}", flush=True)
@@ -215,7 +215,7 @@ def gemm(m, n, k, kind):
 def gemm_i8(m, n, k):
     a, b = (torch.randint(-128, 128, shape, device=DEVICE, dtype=torch.int8) for shape in ((m, k), (n, k)))
     yield Work(f"gemm i8 {m}x{n}x{k}", "gemm.ptx", "gemm_i8", {"A": a, "B": b, "C": torch.empty(m, n, device=DEVICE, dtype=torch.int32)}, ["C"], {},
-               {"M": m, "N": n, "K": k}, 2 * m * n * k, "TFLOP/s", lambda: torch._int_mm(a, b.t()), "cuBLAS", lambda: a.double() @ b.double().t())
+               {"M": m, "N": n, "K": k}, 2 * m * n * k, "TOP/s", lambda: torch._int_mm(a, b.t()), "cuBLAS", lambda: a.double() @ b.double().t())
 
 
 def attention(heads, length, depth, causal, kind="f16"):
