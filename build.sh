@@ -11,7 +11,7 @@ packages="cmake ninja-build gcc g++ binutils pkg-config libc6-dev
     llvm-19-dev llvm-19-tools libzmq3-dev libsodium-dev libjansson-dev libxxhash-dev libpng-dev check libsubunit-dev
     python3-numpy"
 test_packages="gdb make meson dpkg-dev neovim strace zsh fish groff python3-mpmath python3-jsonschema systemd
-    slurmctld slurmd slurm-client munge"
+    slurmctld slurmd slurm-client munge iproute2 nftables faketime procps"
 
 # install_packages [PACKAGE...]: what building takes, and these.
 install_packages() {
