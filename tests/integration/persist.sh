@@ -6,7 +6,6 @@ set -eu
 
 phobosc=$1 samples=$2 oracle=$3
 . "$(dirname "$0")/../tools/processes.sh"
-p1='' p2=''
 
 sched() { # CODE JOB ...
     expected=$1 job=$2

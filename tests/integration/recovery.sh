@@ -27,14 +27,15 @@ recovered() {
 }
 
 case_killed() {
-    in_mid_job
+    in_mid_job --deadline=4
     kill -9 "$(child "$p2")"
     finished
-    says sched.log "pod p2 has not been heard for 2 s: it is given up, and what it had is dealt again"
+    says sched.log "pod p2 has not been heard for 4 s: it is given up, and what it had is dealt again"
     recovered 1
-    # Noticed not before the deadline, and within three times it, for the machine may be busy; the simulator knows it more exactly.
+    # Noticed not before the deadline, less what had passed when it died since it was heard last; and within twice the deadline, for the machine may be busy.
+    # Under virtual time control_sim holds every loss to one and a half times it ("a loss was noticed late").
     noticed=$(sed -n 's/^recovered: .* noticed after \([0-9]*\).\([0-9]\) s.*/\1\2/p' sched.log)
-    [ "$noticed" -ge 18 ] && [ "$noticed" -le 60 ] || fail "noticed after $noticed tenths of a second"
+    [ "$noticed" -ge 36 ] && [ "$noticed" -le 80 ] || fail "noticed after $noticed tenths of a second"
 }
 
 # The second one while what the first one had is done again.
@@ -170,7 +171,7 @@ case_lost_home() {
 
 # The wall clock goes a day back and two forward: nothing that is sent is a time of day.
 case_clock() {
-    clock=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null) || exit 77
+    clock=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null) || skip "no libfaketimeMT.so.1 (faketime)"
     in_mid_job() {
         make_job 100
         sched --nodes=2 --deadline=4
@@ -193,6 +194,7 @@ case_clock() {
 
 # A store that never returns while the pod goes on talking: given up for want of progress.
 case_hung() {
+    limit=200
     make_job 300
     sched --nodes=2 # whose patience is a minute
     pod p1

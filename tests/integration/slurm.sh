@@ -36,6 +36,7 @@ end() {
     rm -rf "$work"
 }
 trap end EXIT
+trap 'exit 1' INT TERM
 
 fail() {
     echo "FAILED: $*" >&2
