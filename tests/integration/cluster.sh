@@ -7,6 +7,7 @@ set -eu
 phobosc=$1 oracle=$2 samples=$3 junk_peer=$4 slow_io=$5
 shift 5
 
+. "$(dirname "$0")/../tools/hosts.sh"
 . "$(dirname "$0")/cluster_tools.sh"
 
 case_sched_first() {
@@ -59,6 +60,12 @@ shared_job() {
     "$oracle" make job.json
 }
 
+# fetched COUNT: tiles, by all pods
+fetched() {
+    sum=$(sed -n 's/^pod p[0-9]* moved:.* \([0-9]*\) fetched.*/\1/p' sched.log | awk '{ sum += $1 } END { print sum + 0 }')
+    [ "$sum" = "$1" ] || fail "$sum tiles were fetched instead of $1"
+}
+
 # That tile travels from its home to a pod of another host (which 127.0.0.2 is, as far as an address tells).
 case_shared_tile() {
     shared_job
@@ -68,7 +75,7 @@ case_shared_tile() {
     pod p2 --listen=tcp://127.0.0.2:*
     finished
     [ "$(tiles_of p1)" -gt 0 ] && [ "$(tiles_of p2)" -gt 0 ] || fail "a pod computed nothing"
-    [ "$(sed -n 's/^pod p[12] moved:.* \([0-9]*\) fetched.*/\1/p' sched.log | paste -sd+ | bc)" = 1 ] || fail "not one tile was fetched"
+    fetched 1
 }
 
 # moved FILE: "node loaded bytes fetched bytes stored bytes" of each node or pod, in their order
@@ -93,11 +100,11 @@ case_planned_moves() {
         finished
         moved plan.log >planned && moved sched.log >was
         [ "$(wc -l <planned)" = 4 ] && cmp planned was || fail "planned $(cat planned), but it was $(cat was)"
-        fetched=$(awk '{ sum += $4 } END { print sum }' was)
-        case $how:$fetched in *1e12:0 | *1e3:[1-9]*) fail "$fetched tiles were fetched: $how" ;; esac
+        tiles=$(awk '{ sum += $4 } END { print sum }' was)
+        case $how:$tiles in *1e12:0 | *1e3:[1-9]*) fail "$tiles tiles were fetched: $how" ;; esac
         # shellcheck disable=SC2086
         ./add --plan job.json --nodes=4 --memory=8M --placement=$how --format=dot >plan.dot
-        [ "$(grep -c '^  h[0-9_]* -> .*style=dashed' plan.dot)" = "$fetched" ] || fail "the picture shows other fetches than $fetched"
+        [ "$(grep -c '^  h[0-9_]* -> .*style=dashed' plan.dot)" = "$tiles" ] || fail "the picture shows other fetches than $tiles"
         ! command -v dot >/dev/null || dot -Tsvg plan.dot -o plan.svg || fail "dot does not read the picture"
     done
 }
@@ -107,9 +114,11 @@ case_measured_link() {
     product_job
     for p1 in 1 2; do
         cp before.bin C.bin
-        sched --autotune --join-window=0.5
         pod p0 --memory=9M
         pod p1 --listen=tcp://127.0.0.$p1:*
+        wait_for p0.log "waiting for a scheduler"
+        wait_for p1.log "waiting for a scheduler"
+        sched --autotune --join-window=1
         finished
         says sched.log "the job begins with 2 pods"
         case $p1 in
@@ -366,7 +375,7 @@ case_stop_pod() {
 
 # A pod for whom another file lies at the job's path.
 case_other_files() {
-    [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null || exit 77
+    [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null || skip "no mount namespace can be made here"
     make_job 3
     for change in bytes size time; do
         cp -p a.npy other.npy
@@ -396,7 +405,7 @@ case_many_pods() {
 
 # By IPv6 and by name; a tile that is shared travels.
 case_ipv6() {
-    grep -q '^0\{31\}1 ' /proc/net/if_inet6 2>/dev/null || exit 77 # no ::1
+    grep -q '^0\{31\}1 ' /proc/net/if_inet6 2>/dev/null || skip "no ::1"
     shared_job
     listen="tcp://[::1]:$port"
     sched --nodes=2
@@ -404,7 +413,7 @@ case_ipv6() {
     wait_for sched.log "pod p1 joined"
     pod p2 --listen="tcp://127.0.0.1:$((port + 1))" --advertise="tcp://localhost:$((port + 1))"
     finished
-    [ "$(sed -n 's/^pod p[12] moved:.* \([0-9]*\) fetched.*/\1/p' sched.log | paste -sd+ | bc)" = 1 ] || fail "not one tile was fetched"
+    fetched 1
     says sched.log "waiting for pods at tcp://\[::1\]:$port"
 }
 
@@ -555,7 +564,7 @@ case_keys() {
     PHOBOS_KEY=p2.key timeout 60 ./add --role=pod --sched=$listen --threads=1 --log=info --peers=peers --listen=tcp://127.0.0.2:* >p2.log 2>&1 &
     finished
     [ "$(tiles_of p1)" -gt 0 ] && [ "$(tiles_of p2)" -gt 0 ] || fail "a pod computed nothing"
-    [ "$(sed -n 's/^pod p[12] moved:.* \([0-9]*\) fetched.*/\1/p' sched.log | paste -sd+ | bc)" = 1 ] || fail "not one tile was fetched"
+    fetched 1
     says sched.log "connections refused so far whose keys are not among the peers"
     keeps_secrets
 }
@@ -619,19 +628,12 @@ case_roots() {
 }
 
 case_namespaces() {
-    [ "$(id -u)" = 0 ] && command -v ip >/dev/null || exit 77
-    first=phb$$a second=phb$$b
-    ip netns add $first 2>/dev/null || exit 77
-    ip netns add $second
-    trap 'ip netns del $first; ip netns del $second; pkill -P $$ || true; rm -rf "$work"' EXIT
-    ip link add veth0 netns $first type veth peer name veth0 netns $second
-    ip -n $first addr add 10.77.0.1/24 dev veth0 && ip -n $first link set veth0 up && ip -n $first link set lo up
-    ip -n $second addr add 10.77.0.2/24 dev veth0 && ip -n $second link set veth0 up && ip -n $second link set lo up
+    make_hosts
     make_job 300
-    timeout 60 ip netns exec $first ./add --role=sched job.json --listen=tcp://10.77.0.1:5870 --insecure --nodes=2 --log=info >sched.log 2>&1 &
+    timeout 60 ip netns exec $here ./add --role=sched job.json --listen=tcp://10.77.0.1:5870 --insecure --nodes=2 --log=info >sched.log 2>&1 &
     sched=$!
-    timeout 60 ip netns exec $first ./add --role=pod --sched=tcp://10.77.0.1:5870 --listen=tcp://10.77.0.1:* --insecure --node-name=p1 --threads=1 >p1.log 2>&1 &
-    timeout 60 ip netns exec $second ./add --role=pod --sched=tcp://10.77.0.1:5870 --node-name=p2 --threads=1 >p2.log 2>&1 &
+    timeout 60 ip netns exec $here ./add --role=pod --sched=tcp://10.77.0.1:5870 --listen=tcp://10.77.0.1:* --insecure --node-name=p1 --threads=1 >p1.log 2>&1 &
+    timeout 60 ip netns exec $there ./add --role=pod --sched=tcp://10.77.0.1:5870 --node-name=p2 --threads=1 >p2.log 2>&1 &
     finished
     [ "$(tiles_of p1)" -gt 0 ] && [ "$(tiles_of p2)" -gt 0 ] || fail "a pod computed nothing"
     says sched.log "warning: nothing authenticates who connects to tcp://10.77.0.1:5870"

@@ -2,6 +2,8 @@
 
 . "$(dirname "$0")/../tools/processes.sh"
 
+limit=60 # seconds that a process may take: less than ctest gives the test, so that what the test leaves is taken away
+
 make_job() { # UNITS of 4096 elements, the last of them ragged
     cat >job.json <<JOB
 {
@@ -16,7 +18,7 @@ JOB
 
 sched() {
     : >sched.log
-    timeout 110 ./add --role=sched job.json --listen=$listen --progress=none --log=info "$@" >sched.log 2>&1 &
+    timeout $limit ./add --role=sched job.json --listen=$listen --progress=none --log=info "$@" >sched.log 2>&1 &
     sched=$!
 }
 
@@ -24,7 +26,7 @@ pod() { # NAME ...
     name=$1
     shift
     : >"$name.log"
-    timeout 110 ./add --role=pod --sched=$listen --node-name="$name" --threads=1 --log=info "$@" >"$name.log" 2>&1 &
+    timeout $limit ./add --role=pod --sched=$listen --node-name="$name" --threads=1 --log=info "$@" >"$name.log" 2>&1 &
     eval "$name=\$!"
 }
 

@@ -6,10 +6,8 @@ set -eu
 
 phobosc=$1 oracle=$2 samples=$3 greedy_peer=$4
 shift 4
+. "$(dirname "$0")/../tools/hosts.sh"
 . "$(dirname "$0")/cluster_tools.sh"
-
-undo=: # what a case has made outside of its folder
-trap 'pkill -P $$ || true; wait 2>/dev/null || true; eval "$undo"; rm -rf "$work"' EXIT
 
 # 10^5 tiles of 64 elements, the last of them ragged.
 case_tiles() {
@@ -22,7 +20,7 @@ JOB
     pod p1
     pod p2
     finished
-    says sched.log "100000"
+    [ $(($(tiles_of p1) + $(tiles_of p2))) = 100000 ] || fail "not 100000 tiles: $(tiles_of p1) and $(tiles_of p2)"
 }
 
 # ---- memory ----
@@ -52,20 +50,23 @@ JOB
 
 # make_cgroup NAME BYTES: of memory. limited NAME COMMAND...: in that cgroup.
 make_cgroup() {
-    [ "$(id -u)" = 0 ] || exit 77
+    [ "$(id -u)" = 0 ] || skip "cgroups want root"
     own=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
     if [ -n "$own" ]; then
-        cgroups=/sys/fs/cgroup/memory${own%/}/phobos-$$ limit=memory.limit_in_bytes
+        cgroups=/sys/fs/cgroup/memory${own%/}/phobos-$$ bound=memory.limit_in_bytes
     else
-        cgroups=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/phobos-$$ limit=memory.max
+        cgroups=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/phobos-$$ bound=memory.max
     fi
-    mkdir "$cgroups-$1" 2>/dev/null || exit 77
-    undo="$undo; rmdir $cgroups-$1"
-    { echo "$2" >"$cgroups-$1/$limit"; } 2>/dev/null || exit 77 # the folder above does not give memory away
+    mkdir "$cgroups-$1" 2>/dev/null || skip "no cgroup can be made here"
+    undo="$undo; rmdir $cgroups-$1 || true"
+    { echo "$2" >"$cgroups-$1/$bound"; } 2>/dev/null || skip "the cgroup above gives no memory away"
 }
 
+# To be called in a process of its own, which becomes the command's.
 limited() {
-    (echo 0 >"$cgroups-$1/cgroup.procs" && shift && exec "$@")
+    echo 0 >"$cgroups-$1/cgroup.procs"
+    shift
+    exec "$@"
 }
 
 # A tensor of eight times the memory that a cgroup allows: locally, and on pods beside a scheduler; what cannot fit is refused.
@@ -73,7 +74,7 @@ case_cgroup() {
     make_rows 4096
     make_cgroup one $((32 << 20))
     make_cgroup two $((32 << 20))
-    limited one ./add job.json --pods=2 --progress=none >local.log 2>&1 || fail "a job in a cgroup ended with $?"
+    (limited one ./add job.json --pods=2 --progress=none) >local.log 2>&1 || fail "a job in a cgroup ended with $?"
     cmp c.bin expected.bin || fail "wrong bytes in a cgroup"
     rm c.bin
     sched --nodes=2
@@ -88,11 +89,11 @@ case_cgroup() {
     nothing_left
     sed 's/"tensors"/"cluster": { "ROWS": 512 }, &/' job.json >large.json
     code=0
-    limited one ./add large.json --memory=1G --progress=none >large.log 2>&1 || code=$?
+    (limited one ./add large.json --memory=1G --progress=none) >large.log 2>&1 || code=$?
     [ $code = 1 ] || fail "more than the cgroup's memory ended with $code"
     says large.log "of which this process may have $((32 << 20)); say a smaller --memory"
     code=0
-    limited one ./add large.json --progress=none >large.log 2>&1 || code=$?
+    (limited one ./add large.json --progress=none) >large.log 2>&1 || code=$?
     [ $code = 1 ] || fail "super-tiles of more than the cgroup's memory ended with $code"
     says large.log "choose smaller super-tiles"
     cmp c.bin expected.bin || fail "a refused job changed its output"
@@ -101,29 +102,14 @@ case_cgroup() {
 
 # A file larger than the machine's memory.
 case_larger_than_memory() {
-    make_rows $(($(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo) / 64 * 5 / 4))
+    memory=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+    [ $((memory >> 20)) -le 256 ] || skip "to read more than $((memory >> 20)) GiB takes too long"
+    make_rows $((memory / 64 * 5 / 4))
     ./add job.json --progress=none >local.log 2>&1 || fail "a job ended with $?"
     cmp c.bin expected.bin || fail "wrong bytes"
 }
 
 # ---- links ----
-
-# Two hosts, $one and $two: namespaces with a link between them that takes RATE bits a second.
-make_hosts() { # RATE
-    [ "$(id -u)" = 0 ] && command -v ip >/dev/null && command -v tc >/dev/null || exit 77
-    one=phb$$a two=phb$$b
-    ip netns add $one 2>/dev/null || exit 77
-    undo="$undo; ip netns del $one"
-    ip netns add $two
-    undo="$undo; ip netns del $two"
-    ip link add veth0 netns $one type veth peer name veth0 netns $two
-    for host in $one/10.77.0.1 $two/10.77.0.2; do
-        ip -n "${host%/*}" addr add "${host#*/}/24" dev veth0
-        ip -n "${host%/*}" link set veth0 up
-        ip -n "${host%/*}" link set lo up
-        ip netns exec "${host%/*}" tc qdisc add dev veth0 root tbf rate "$1" burst 16kb latency 400ms 2>/dev/null || exit 77
-    done
-}
 
 # Each row by one of factors, 300 KB that all of them share. Twice: what the first of two steps makes of `x` instead.
 make_factors() {
@@ -156,16 +142,18 @@ KERNEL
 
 # 1 Mbit/s between two pods: large chunks would take longer there than anybody waits before asking again.
 case_slow_link() {
-    make_hosts 1mbit
+    make_hosts
+    slow_down $here 1mbit
+    slow_down $there 1mbit
     make_factors
     for job in file.json steps.json; do
         rm -f c.bin
         cp $job job.json
-        timeout 60 ip netns exec $one ./add --role=sched job.json --listen=tcp://10.77.0.1:5870 --insecure --nodes=2 --link-bw=1e12 --placement=round-robin --log=info >sched.log 2>&1 &
+        timeout 60 ip netns exec $here ./add --role=sched job.json --listen=tcp://10.77.0.1:5870 --insecure --nodes=2 --link-bw=1e12 --placement=round-robin --log=info >sched.log 2>&1 &
         sched=$!
-        timeout 60 ip netns exec $one ./add --role=pod --sched=tcp://10.77.0.1:5870 --listen=tcp://10.77.0.1:* --insecure --node-name=p1 --log=info >p1.log 2>&1 &
+        timeout 60 ip netns exec $here ./add --role=pod --sched=tcp://10.77.0.1:5870 --listen=tcp://10.77.0.1:* --insecure --node-name=p1 --log=info >p1.log 2>&1 &
         wait_for sched.log "pod p1 joined"
-        timeout 60 ip netns exec $two ./add --role=pod --sched=tcp://10.77.0.1:5870 --listen=tcp://10.77.0.2:* --insecure --node-name=p2 --log=info >p2.log 2>&1 &
+        timeout 60 ip netns exec $there ./add --role=pod --sched=tcp://10.77.0.1:5870 --listen=tcp://10.77.0.2:* --insecure --node-name=p2 --log=info >p2.log 2>&1 &
         ends 0 "$sched" "the scheduler"
         cmp c.bin expected.bin || fail "wrong bytes of $job"
         says sched.log "moved:.* 1 fetched (300000)"
@@ -177,18 +165,17 @@ case_slow_link() {
 # Somebody asks a pod for 800 MB and reads nothing: little of it is made, and the pod does its work beside that.
 case_stops_reading() {
     make_job 300
-    pod p1 --listen=tcp://127.0.0.1:$((port + 1))
+    pod p1 --listen=tcp://127.0.0.1:$((port + 1)) --persist
     wait_for p1.log "waiting for a scheduler"
     "$greedy_peer" tcp://127.0.0.1:$((port + 1)) >greedy.log 2>&1 &
-    greedy=$!
-    wait_for greedy.log asked
-    sleep 0.5
-    resident=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$(child "$p1")/status")
-    [ "$resident" -lt 65536 ] || fail "a pod holds $resident KiB for a peer that reads nothing"
+    wait_for greedy.log answered
     sched --nodes=1
     finished
+    # The pod waits for another job: what it has held at most it held while it did this one, and the peer had asked before.
+    resident=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$(child "$p1")/status")
+    [ "$resident" -lt 65536 ] || fail "a pod holds $resident KiB for a peer that reads nothing"
+    kill "$p1"
     ends 0 "$p1" p1
-    kill $greedy
 }
 
 # ---- descriptors ----

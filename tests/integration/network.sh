@@ -1,6 +1,6 @@
 #!/bin/sh
 # Pods on two hosts, as far as the kernel's network namespaces go, and a link between them that breaks, one way or both, loses packets, resets connections, or is
-# slow: the job ends with the right bytes. Needs root; nothing of this machine's own network is touched.
+# slow: the job ends with the right bytes. That something happened is counted: packets that a rule took, tiles that went over the link. Needs root.
 #
 #   tests/integration/network.sh PHOBOSC ORACLE_ADD SAMPLES SLOW_IO CASE...
 set -eu
@@ -8,43 +8,50 @@ set -eu
 phobosc=$1 oracle=$2 samples=$3 slow_io=$4
 shift 4
 
+. "$(dirname "$0")/../tools/hosts.sh"
 . "$(dirname "$0")/cluster_tools.sh"
 
-[ "$(id -u)" = 0 ] && command -v ip >/dev/null && command -v nft >/dev/null || exit 77
-here=phb$$a there=phb$$b
-ip netns add $here 2>/dev/null || exit 77
-ip netns add $there
-trap 'pkill -P $$ || true; wait 2>/dev/null || true; ip netns del $here; ip netns del $there; rm -rf "$work"' EXIT
-ip link add veth0 netns $here type veth peer name veth0 netns $there
-for end in "$here 1" "$there 2"; do
-    name=${end% *} number=${end#* }
-    ip -n "$name" addr add "10.77.0.$number/24" dev veth0 && ip -n "$name" link set veth0 up && ip -n "$name" link set lo up
-done
-ip netns exec $there nft add table inet faults 2>/dev/null || exit 77
+limit=110
+command -v nft >/dev/null || skip "no nft (nftables)"
+make_hosts
+ip netns exec $there nft add table inet faults 2>/dev/null || skip "the kernel has no nftables"
 
 # The scheduler and p1 on one host, p2 on the other one.
 begin() { # OPTION...
-    timeout 110 ip netns exec $here ./add --role=sched job.json --listen=tcp://10.77.0.1:5870 --insecure --nodes=2 --progress=none --log=info "$@" >sched.log 2>&1 &
+    timeout $limit ip netns exec $here ./add --role=sched job.json --listen=tcp://10.77.0.1:5870 --insecure --nodes=2 --progress=none --log=info "$@" >sched.log 2>&1 &
     sched=$!
     for p in "p1 $here 1" "p2 $there 2"; do
         # shellcheck disable=SC2086 # a name, its host and that one's number
         set -- $p
-        LD_PRELOAD=$slow_io SLOW_IO_MS=20 timeout 110 ip netns exec "$2" ./add --role=pod --sched=tcp://10.77.0.1:5870 --listen="tcp://10.77.0.$3:5871" --insecure \
+        LD_PRELOAD=$slow_io SLOW_IO_MS=20 timeout $limit ip netns exec "$2" ./add --role=pod --sched=tcp://10.77.0.1:5870 --listen="tcp://10.77.0.$3:5871" --insecure \
             --node-name="$1" --threads=1 --log=info >"$1.log" 2>&1 &
         eval "$1=\$!"
     done
     wait_for sched.log "the job begins with 2 pods"
 }
 
-# rule HOOK RULE: of the other host
+# rule HOOK MATCH VERDICT: of the other host, and how many packets it is for
 rule() {
     ip netns exec $there nft add chain inet faults "$1" "{ type filter hook $1 priority 0; }"
     # shellcheck disable=SC2086 # words of a rule
-    ip netns exec $there nft add rule inet faults "$1" $2
+    ip netns exec $there nft add rule inet faults "$1" $2 counter $3
+}
+
+# Each rule was for some packet.
+rules_hit() {
+    ip netns exec $there nft list table inet faults >rules.log
+    says rules.log "counter packets [1-9]"
+    ! grep "counter packets 0 " rules.log || fail "a rule was for no packet"
 }
 
 heal() {
+    rules_hit
     ip netns exec $there nft flush table inet faults
+}
+
+# Tiles went over the link.
+fetched_some() {
+    says sched.log "^pod p[12] moved:.* [1-9][0-9]* fetched"
 }
 
 lost_p2() {
@@ -63,7 +70,7 @@ kept_p2() {
 case_cut() {
     make_job 300
     begin --deadline=2
-    rule input drop && rule output drop
+    rule input "" drop && rule output "" drop
     lost_p2
 }
 
@@ -71,7 +78,7 @@ case_cut() {
 case_cut_from_pod() {
     make_job 300
     begin --deadline=2
-    rule output drop
+    rule output "" drop
     lost_p2
 }
 
@@ -79,24 +86,24 @@ case_cut_from_pod() {
 case_cut_to_pod() {
     make_job 300
     begin --deadline=2
-    rule input drop
+    rule input "" drop
     lost_p2
 }
 
 case_healed() {
     make_job 300
     begin --deadline=10
-    rule input drop
+    rule input "" drop
     sleep 1
     heal
     kept_p2
 }
 
 case_flapping() {
-    make_job 300
+    make_job 900 # it is not done before the last cut
     begin --deadline=10
     for _ in 1 2 3 4; do
-        rule input drop
+        rule input "" drop
         sleep 0.5
         heal
         sleep 0.5
@@ -107,33 +114,36 @@ case_flapping() {
 case_loss() {
     make_job 300
     begin --deadline=20
-    rule input "numgen random mod 100 < 15 drop"
+    rule input "numgen random mod 100 < 15" drop
     kept_p2
+    rules_hit
 }
 
 case_resets() {
     make_job 300
     begin --deadline=20
-    rule input "meta l4proto tcp numgen random mod 100 < 5 reject with tcp reset"
+    rule input "meta l4proto tcp numgen random mod 100 < 5" "reject with tcp reset"
     kept_p2
+    rules_hit
 }
 
 # Tiles that are fetched come at a megabit a second.
 case_slow_link() {
-    command -v tc >/dev/null || exit 77
     product_job
-    ip netns exec $there tc qdisc add dev veth0 root tbf rate 1mbit burst 16k latency 400ms 2>/dev/null || exit 77
+    slow_down $there 1mbit
+    slow_down $here 1mbit
     begin --link-bw=1e12
     kept_p2
+    fetched_some
 }
 
 # Pods do not reach one another, and the scheduler reaches both: tiles come from files.
 case_cut_peers() {
     product_job
-    ip netns exec $there nft add chain inet faults output "{ type filter hook output priority 0; }"
-    ip netns exec $there nft add rule inet faults output tcp dport 5871 drop
+    rule output "tcp dport 5871" drop
     begin --link-bw=1e12
     kept_p2
+    rules_hit
     says p2.log "cannot fetch a tile from tcp://10.77.0.1:5871: .*; it comes from its file"
 }
 

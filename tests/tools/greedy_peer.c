@@ -2,7 +2,7 @@
  *
  *     greedy_peer tcp://HOST:PORT
  *
- * It asks for a hundred tiles of 8 MiB, the one that every pod has for a doctor, and reads none of them. Stays until it is ended. */
+ * It asks for a hundred tiles of 8 MiB, the one that every pod has for a doctor, says when the first answer is there, and reads none. Stays until it is ended. */
 #include "runtime/net/socket.h"
 #include "runtime/pod/transfer.h"
 
@@ -34,7 +34,8 @@ int main(int argc, char **argv) {
         else
             zmq_poll(&(zmq_pollitem_t){.socket = peer, .events = ZMQ_POLLOUT}, 1, -1);
     }
-    puts("asked");
+    zmq_poll(&(zmq_pollitem_t){.socket = peer, .events = ZMQ_POLLIN}, 1, -1);
+    puts("answered");
     fflush(stdout);
     pause();
     return 0;
