@@ -301,6 +301,7 @@ typedef struct Fetching {
     uint64_t got, total;
     uint32_t credit, owed;     /* chunks that may be on their way, and those of them that have come */
     uint64_t again_ms, got_ms; /* again: when it is to be asked for once more */
+    int spoilt;                /* chunks that were wrong since one was right */
     bool refused;              /* at the last asking */
     bool ask, ended, well;     /* actions that are due */
     const char *why;
@@ -471,10 +472,13 @@ void fetch_chunk(FetchPlane *plane, uint32_t peer, const Chunk *chunk, const voi
     if (!fetching)
         return;
     bool late = chunk->transfer != fetching->transfer; /* of an earlier asking */
-    bool sound = chunk->total == fetching->total && chunk->offset <= fetching->got && bulk_length > 0 &&
-                 bulk_length <= fetching->total - chunk->offset && XXH3_64bits(bulk, bulk_length) == chunk->hash;
-    if (!sound) {
-        if (!late)
+    bool fits =
+        chunk->total == fetching->total && bulk_length > 0 && chunk->offset < fetching->total && bulk_length <= fetching->total - chunk->offset;
+    bool sound = fits && XXH3_64bits(bulk, bulk_length) == chunk->hash;
+    if (!sound || chunk->offset > fetching->got) {
+        if (!late && !sound && ++fetching->spoilt > TRANSFER_SPOILT)
+            end(plane, fetching, false, "the peer sends wrong bytes");
+        else if (!late)
             ask_again(plane, fetching, now_ms);
         return;
     }
@@ -486,6 +490,7 @@ void fetch_chunk(FetchPlane *plane, uint32_t peer, const Chunk *chunk, const voi
     tile_unpack(&fetching->request.into, &place, fetching->got, bulk_length - had, (const char *)bulk + had);
     fetching->got += bulk_length - had;
     fetching->got_ms = now_ms;
+    fetching->spoilt = 0;
     fetching->again_ms = now_ms + TRANSFER_RETRY_MS;
     if (fetching->got == fetching->total)
         end(plane, fetching, true, NULL);

@@ -15,6 +15,7 @@ enum {
     TRANSFER_WAIT_MS = 100,      /* before asking again for a tile that is not there yet */
     TRANSFER_GIVE_UP_MS = 10000, /* without a chunk: the tile is to be had elsewhere */
     TRANSFER_REACH_MS = 5000,    /* a peer that was never heard in so long is not to be reached */
+    TRANSFER_SPOILT = 3,         /* wrong chunks in a row, after each of which it is asked again; with one more the tile is to be had elsewhere */
     TRANSFER_SILENT_MS = 60000,  /* a peer that sends nothing is not asked again for so long */
 };
 

@@ -176,6 +176,55 @@ case_lost_source() {
     return 0
 }
 
+# relay FROM TO HOW...: what is said to 127.0.0.FROM, at the port after ours, goes to 127.0.0.TO, by relay.c.
+relay() {
+    from=127.0.0.$1 to=127.0.0.$2
+    shift 2
+    "$(dirname "$junk_peer")/relay" "$from" $((port + 1)) "$to" $((port + 1)) "$@" 2>relay.log &
+    relay=$!
+}
+
+# Bits of tiles change on their way: a tile is asked for again, and one that never comes right is read from its file.
+case_spoilt_tiles() {
+    product_job
+    for often in once ""; do
+        cp before.bin C.bin
+        relay 3 2 flip 8000 $often
+        sched --nodes=2 --link-bw=1e12
+        pod p0
+        wait_for sched.log "pod p0 joined"
+        pod p1 --listen=tcp://127.0.0.2:$((port + 1)) --advertise=tcp://127.0.0.3:$((port + 1))
+        finished
+        kill $relay
+        wait $relay || true
+        says relay.log "flipped a bit"
+        if [ -n "$often" ]; then
+            grep "cannot fetch" p0.log && fail "a tile was not asked for again"
+        else
+            says p0.log "cannot fetch a tile from tcp://127.0.0.3:.*: the peer sends wrong bytes; it comes from its file"
+        fi
+    done
+}
+
+# What a pod says and hears takes 0.3 s, tiles too: it is slower, and nobody is given up.
+case_far_pod() {
+    product_job
+    cp before.bin C.bin
+    relay 4 3 delay 300
+    tiles=$relay
+    relay 1 2 delay 300
+    listen=tcp://127.0.0.1:$((port + 1))
+    pod p0 --listen=tcp://127.0.0.3:$((port + 1)) --advertise=tcp://127.0.0.4:$((port + 1))
+    listen=tcp://127.0.0.2:$((port + 1))
+    sched --nodes=2 --link-bw=1e12 --deadline=2
+    pod p1 --listen=tcp://127.0.0.5:*
+    finished
+    kill $relay $tiles
+    grep "given up" sched.log && fail "a pod was given up"
+    [ "$(tiles_of p0)" -gt 0 ] || fail "p0 computed nothing"
+    says sched.log "pod p[01] moved:.* [1-9][0-9]* fetched"
+}
+
 # What both pods did, the second one by a clock of its own where the kernel has such, in one file that is JSON: as many events as tiles were moved, none
 # over another in its row, all within the job's time.
 case_trace() {

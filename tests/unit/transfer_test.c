@@ -244,7 +244,7 @@ START_TEST(arrives_whole_over_a_bad_network) {
     if (_i % 3) {
         network.drop = (unsigned)draw(25);
         network.repeat = (unsigned)draw(25);
-        network.damage = (unsigned)draw(25);
+        network.damage = (unsigned)draw(6);
         network.delay_ms = draw(300);
     }
     const char *why;
@@ -288,6 +288,21 @@ START_TEST(a_dead_peer_is_given_up) {
     ck_assert_int_eq(transfer(&network, &from, &to, &(Region){.extent = {100, 1, 1, 1}}, 0, &why), FETCH_FAILED);
     ck_assert_str_eq(why, "the peer is not to be reached");
     ck_assert_uint_le(network.now_ms, TRANSFER_REACH_MS + 100);
+    free(from.bytes);
+    free(to.bytes);
+}
+END_TEST
+
+/* Soon, however it goes on. */
+START_TEST(a_source_of_wrong_bytes_is_given_up) {
+    int64_t extent[4] = {100};
+    Tile from = tile_new(1, extent, 4, 0), to = tile_new(1, extent, 4, 0);
+    memset(&network, 0, sizeof network);
+    network.damage = 100;
+    const char *why;
+    ck_assert_int_eq(transfer(&network, &from, &to, &(Region){.extent = {100, 1, 1, 1}}, 0, &why), FETCH_FAILED);
+    ck_assert_str_eq(why, "the peer sends wrong bytes");
+    ck_assert_uint_le(network.now_ms, 200);
     free(from.bytes);
     free(to.bytes);
 }
@@ -574,6 +589,7 @@ int main(void) {
     tcase_add_loop_test(cases, arrives_whole_over_a_bad_network, 0, 40);
     tcase_add_loop_test(cases, a_refusal_ends_it, 0, sizeof endings / sizeof endings[0]);
     tcase_add_test(cases, a_dead_peer_is_given_up);
+    tcase_add_test(cases, a_source_of_wrong_bytes_is_given_up);
     tcase_add_test(cases, regions_outside_are_refused);
     tcase_add_test(cases, credit_bounds_what_is_sent);
     tcase_add_test(cases, a_flood_of_fetches_is_told_busy);
