@@ -247,7 +247,8 @@ static void send_served(TilePlane *plane) {
         if (action.kind == SERVE_REFUSE) {
             message->header = (WireHeader){.type = WIRE_FETCH_REFUSED};
             message->fetch_refused = (FetchRefused){.transfer = action.transfer, .code = (uint16_t)action.code};
-            socket_send(plane->router, &route, message, NULL, 0);
+            if (!socket_send(plane->router, &route, message, NULL, 0) && zmq_errno() == EAGAIN)
+                serve_blocked(plane->serve, &action);
             continue;
         }
         zmq_msg_t frame;

@@ -103,10 +103,12 @@ typedef struct Served {
     uint64_t heard_ms;
 } Served;
 
+/* The last slot is for a refusal that found no other, so that it is still said. */
+enum { SERVED_SLOTS = TRANSFER_SERVED + 1 };
+
 struct Serve {
-    Served transfers[TRANSFER_SERVED];
+    Served transfers[SERVED_SLOTS];
     int turn;
-    Served overflow; /* one refusal that found no room, so that it is still said */
 };
 
 Serve *serve_new(void) {
@@ -148,7 +150,7 @@ static Served *served_begin(Serve *serve, uint64_t connection, const Fetch *fetc
     Served *served = served_take(serve, connection, fetch);
     bool refused = served == NULL;
     if (refused)
-        served = &serve->overflow;
+        served = &serve->transfers[TRANSFER_SERVED];
     *served = (Served){.active = true,
         .connection = connection,
         .transfer = fetch->transfer,
@@ -209,7 +211,7 @@ void serve_credit(Serve *serve, uint64_t connection, const Credit *credit, uint6
 }
 
 void serve_tick(Serve *serve, uint64_t now_ms) {
-    for (int i = 0; i < TRANSFER_SERVED; i++) {
+    for (int i = 0; i < SERVED_SLOTS; i++) {
         Served *served = &serve->transfers[i];
         served->blocked = false;
         if (served->active && now_ms - served->heard_ms > TRANSFER_GIVE_UP_MS)
@@ -218,39 +220,34 @@ void serve_tick(Serve *serve, uint64_t now_ms) {
 }
 
 void serve_blocked(Serve *serve, const ServeAction *action) {
-    for (int i = 0; i < TRANSFER_SERVED; i++) {
-        Served *served = &serve->transfers[i];
-        if (served->connection != action->connection)
-            continue;
-        served->blocked = true;
-        if (served->transfer != action->transfer)
-            continue;
-        served->offset = action->offset;
-        served->credit++;
-        served->active = true;
-    }
+    for (int i = 0; i < SERVED_SLOTS; i++)
+        serve->transfers[i].blocked |= serve->transfers[i].connection == action->connection;
+    Served *served = &serve->transfers[action->slot];
+    served->active = true;
+    if (action->kind == SERVE_REFUSE)
+        return;
+    served->offset = action->offset;
+    served->credit++;
 }
 
-static void refuse_one(Served *served, ServeAction *action) {
+static void refuse(Served *served, ServeAction *action) {
     *action = (ServeAction){.kind = SERVE_REFUSE, .connection = served->connection, .transfer = served->transfer, .code = served->code};
     served->active = false;
 }
 
 bool serve_next(Serve *serve, ServeAction *action) {
-    if (serve->overflow.active) {
-        refuse_one(&serve->overflow, action);
-        return true;
-    }
-    for (int n = 0; n < TRANSFER_SERVED; n++) {
-        Served *served = &serve->transfers[serve->turn];
-        serve->turn = (serve->turn + 1) % TRANSFER_SERVED;
-        if (!served->active)
+    for (int n = 0; n < SERVED_SLOTS; n++) {
+        int slot = serve->turn;
+        Served *served = &serve->transfers[slot];
+        serve->turn = (serve->turn + 1) % SERVED_SLOTS;
+        if (!served->active || served->blocked)
             continue;
         if (served->refused) {
-            refuse_one(served, action);
+            refuse(served, action);
+            action->slot = slot;
             return true;
         }
-        if (served->waits || served->blocked || served->credit == 0)
+        if (served->waits || served->credit == 0)
             continue;
         uint64_t left = served->total - served->offset;
         size_t length = left < served->chunk ? (size_t)left : served->chunk;
@@ -263,6 +260,7 @@ bool serve_next(Serve *serve, ServeAction *action) {
             .offset = served->offset,
             .total = served->total,
             .length = length,
+            .slot = slot,
         };
         served->credit--;
         served->offset += length;

@@ -50,6 +50,7 @@ typedef struct ServeAction {
     Region region;
     uint64_t offset, total;
     size_t length;
+    int slot; /* the server's own */
 } ServeAction;
 
 Serve *serve_new(void);
@@ -65,7 +66,7 @@ void serve_credit(Serve *serve, uint64_t connection, const Credit *credit, uint6
 void serve_tick(Serve *serve, uint64_t now_ms);
 /* The next frame to send, a transfer at a time in turn; false: none. */
 bool serve_next(Serve *serve, ServeAction *action);
-/* That chunk found no room on its way: nothing more goes to its connection until the next tick. */
+/* That frame found no room on its way: it is sent again, and nothing more goes to its connection until the next tick. At once after serve_next. */
 void serve_blocked(Serve *serve, const ServeAction *action);
 
 /* ---- fetching ---- */

@@ -455,6 +455,51 @@ START_TEST(a_full_connection_is_tried_again) {
 }
 END_TEST
 
+/* A refusal is tried again as well; and what has ended does not begin again because another fetch had its number. */
+START_TEST(what_was_not_taken_alone_is_tried_again) {
+    int64_t extent[4] = {10};
+    Tile tile = tile_new(1, extent, 1, 0);
+    Serve *serve = serve_new();
+    ServeAction action;
+    Fetch fetch = {.transfer = 7, .extent = {10, 1, 1, 1}, .credit = 1};
+    for (; fetch.tile[0] < 3; fetch.tile[0]++)
+        serve_fetch(serve, 1, &fetch, &tile.view, 0, 0);
+    for (int i = 0; i < 3; i++)
+        ck_assert(serve_next(serve, &action));
+    serve_fetch(serve, 1, &fetch, &tile.view, 0, 0);
+    fetch = (Fetch){.transfer = 8, .tile = {4}};
+    serve_fetch(serve, 1, &fetch, NULL, FETCH_GONE, 0);
+    for (uint64_t now_ms = 1; now_ms <= 2; now_ms++) {
+        ck_assert(serve_next(serve, &action));
+        ck_assert_int_eq(action.kind, now_ms == 1 ? SERVE_CHUNK : SERVE_REFUSE);
+        serve_blocked(serve, &action);
+        ck_assert(!serve_next(serve, &action)); /* nothing overtakes it on its connection */
+        serve_tick(serve, now_ms);
+    }
+    int chunks = 0, refused = 0;
+    while (serve_next(serve, &action)) {
+        chunks += action.kind == SERVE_CHUNK;
+        refused += action.kind == SERVE_REFUSE && action.code == FETCH_GONE && action.transfer == 8;
+    }
+    ck_assert_int_eq(chunks, 1);
+    ck_assert_int_eq(refused, 1);
+    for (uint64_t i = 0; i <= TRANSFER_SERVED; i++) { /* the one more has no room, and is told so until that is taken */
+        fetch = (Fetch){.transfer = 100 + i, .tile = {100 + (int64_t)i}, .extent = {10, 1, 1, 1}};
+        serve_fetch(serve, 2, &fetch, &tile.view, 0, 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        ck_assert(serve_next(serve, &action));
+        ck_assert_int_eq(action.code, FETCH_BUSY);
+        if (i == 0)
+            serve_blocked(serve, &action);
+        ck_assert(!serve_next(serve, &action));
+        serve_tick(serve, 3);
+    }
+    serve_free(serve);
+    free(tile.bytes);
+}
+END_TEST
+
 /* ---- a line that takes some bytes a millisecond, each after those before it ---- */
 
 typedef struct Line {
@@ -594,6 +639,7 @@ int main(void) {
     tcase_add_test(cases, credit_bounds_what_is_sent);
     tcase_add_test(cases, a_flood_of_fetches_is_told_busy);
     tcase_add_test(cases, a_tile_on_its_way_is_waited_for);
+    tcase_add_test(cases, what_was_not_taken_alone_is_tried_again);
     tcase_add_test(cases, a_full_connection_is_tried_again);
     tcase_add_loop_test(cases, slow_lines_are_kept_busy, 0, sizeof lines / sizeof lines[0]);
     tcase_add_test(cases, fetches_take_turns);
