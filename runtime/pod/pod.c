@@ -427,6 +427,15 @@ bool pod_has_room(const Pod *pod) {
     return engine_has_room(pod->engine);
 }
 
+bool pod_can_take(const Pod *pod, const UnitRange *range, Error *error) {
+    int64_t units = pod->problem->units;
+    if (!engine_has_room(pod->engine))
+        return error_set(error, "the scheduler gives more than %d batches at a time", ENGINE_MAX_RANGES);
+    bool fits = range->first >= 0 && range->count >= 1 && range->step >= 1 && range->first < units &&
+                range->count - 1 <= (units - 1 - range->first) / range->step;
+    return fits || error_set(error, "the scheduler gives super-tiles that the job does not have");
+}
+
 void pod_give(Pod *pod, UnitRange range) {
     feed(pod, &(EngineEvent){.kind = ENGINE_GIVE, .range = range});
 }

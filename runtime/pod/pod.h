@@ -157,6 +157,8 @@ void pod_renew(Pod *pod, const TileFiles *files);
 bool pod_idle(const Pod *pod); /* it has done all that it was given */
 
 bool pod_has_room(const Pod *pod);
+/* Whether a range that came over the wire may be given. */
+bool pod_can_take(const Pod *pod, const UnitRange *range, Error *error);
 void pod_give(Pod *pod, UnitRange range); /* of at least one unit */
 void pod_no_more(Pod *pod);
 void pod_drain(Pod *pod); /* ends what has begun; ranges are done with fewer units */

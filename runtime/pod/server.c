@@ -200,11 +200,15 @@ static void run_batch(PodServer *server, const AgentAction *action) {
         tile_plane_serve(server->tiles, pod);
         pod_lease(server->pod, agent_lease_end(&server->agent));
     }
-    pod_give(server->pod, (UnitRange){.first = (int64_t)action->batch.first,
-                              .count = (int64_t)action->batch.count,
-                              .step = (int64_t)action->batch.step,
-                              .tag = action->batch_number,
-                              .dry = action->batch.audit != 0});
+    UnitRange range = {.first = (int64_t)action->batch.first,
+        .count = (int64_t)action->batch.count,
+        .step = (int64_t)action->batch.step,
+        .tag = action->batch_number,
+        .dry = action->batch.audit != 0};
+    if (pod_can_take(server->pod, &range, &error))
+        pod_give(server->pod, range);
+    else
+        fail(server, &error);
 }
 
 /* Tiles that several pods use come from their homes, those of lost ones from their files. */

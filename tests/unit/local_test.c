@@ -311,6 +311,38 @@ START_TEST(a_pod_that_closes_asks_no_more) {
 }
 END_TEST
 
+/* What comes over the wire is looked at before it is given. */
+START_TEST(ranges_that_do_not_fit_are_not_taken) {
+    static const UnitRange bad[] = {{.first = -1, .count = 1, .step = 1}, {.first = 10, .count = 1, .step = 1}, {.first = 0, .count = 0, .step = 1},
+        {.first = 0, .count = 1, .step = 0}, {.first = 0, .count = 2, .step = -1}, {.first = 1, .count = 10, .step = 1}, {.first = 1, .count = 5, .step = 2 + 1},
+        {.first = 0, .count = INT64_MAX, .step = INT64_MAX}, {.first = INT64_MIN, .count = 1, .step = 1}, {.first = 9, .count = INT64_MAX, .step = 1}};
+    static const UnitRange good[] = {
+        {.first = 0, .count = 10, .step = 1}, {.first = 9, .count = 1, .step = INT64_MAX}, {.first = 1, .count = 3, .step = 4}, {.first = 0, .count = 2, .step = 9}};
+    RandomJob *job = ten_tiles();
+    for (int t = OUTPUT; t <= UPDATED; t++)
+        ck_assert_msg(tensor_file_stage(&job->job.tensors[t], false, &error), "%s", error.text);
+    Problem *problem = problem_bind(&job->job, LEAF_MODEL, &error);
+    Plan *plan = plan_make(problem, INT64_C(1) << 30, &error);
+    PodOptions options = {.threads = 1, .device = &cpu_device};
+    Pod *pod = pod_open(plan, &options, &error);
+    ck_assert_msg(pod != NULL, "%s", error.text);
+    ck_assert_int_eq(problem->units, 10);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(!pod_can_take(pod, &bad[i], &error) && strstr(error.text, "does not have") != NULL, "%zu", i);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        ck_assert_msg(pod_can_take(pod, &good[i], &error), "%zu: %s", i, error.text);
+    int given = 0;
+    for (; given < 1000 && pod_can_take(pod, &good[0], &error); given++)
+        pod_give(pod, good[0]);
+    ck_assert_int_eq(given, ENGINE_MAX_RANGES);
+    ck_assert_msg(strstr(error.text, "more than 64 batches") != NULL, "%s", error.text);
+    pod_close(pod);
+    plan_free(plan);
+    problem_free(problem);
+    ck_assert(random_job_free(job));
+}
+END_TEST
+
 START_TEST(a_pod_closes_in_mid_work) {
     RandomJob *job = ten_tiles();
     for (int t = OUTPUT; t <= UPDATED; t++)
@@ -348,6 +380,7 @@ int main(void) {
     tcase_add_test(tests, an_interrupted_job_ends_soon);
     tcase_add_test(tests, a_store_error_breaks_the_pod);
     tcase_add_test(tests, a_pod_takes_units_while_it_works);
+    tcase_add_test(tests, ranges_that_do_not_fit_are_not_taken);
     tcase_add_test(tests, a_pod_closes_in_mid_work);
     tcase_add_test(tests, a_pod_that_closes_asks_no_more);
     suite_add_tcase(suite, tests);
