@@ -1,5 +1,8 @@
 #include "runtime/pod/agent.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +10,7 @@
 void agent_init(Agent *agent, const AgentConfig *config, uint64_t now_ms) {
     memset(agent, 0, sizeof *agent);
     agent->config = *config;
+    agent->job = config->job;
     agent->lease_start_ms = now_ms;
 }
 
@@ -48,6 +52,21 @@ __attribute__((format(printf, 5, 6))) static void leave(
 
 /* ---- messages ---- */
 
+/* By what a scheduler that goes on with it cannot change: not by names of staging files, nor by how it is cut up. */
+static uint64_t job_of(const Welcome *welcome) {
+    uint64_t hash = XXH3_64bits_withSeed(&welcome->repeat, sizeof welcome->repeat, welcome->kernel);
+    hash = XXH3_64bits_withSeed(welcome->scalars, welcome->scalars_count * sizeof welcome->scalars[0], hash);
+    hash = XXH3_64bits_withSeed(welcome->step_scalars, welcome->step_scalars_count * sizeof welcome->step_scalars[0], hash);
+    for (uint32_t s = 0; s < welcome->steps_count; s++)
+        hash = XXH3_64bits_withSeed(&welcome->steps[s].kernel, sizeof welcome->steps[s].kernel, hash);
+    for (uint32_t t = 0; t < welcome->tensors_count; t++) {
+        const WireTensor *tensor = &welcome->tensors[t];
+        hash = XXH3_64bits_withSeed(tensor->path, strlen(tensor->path), hash);
+        hash = XXH3_64bits_withSeed(tensor->shape, sizeof tensor->shape, hash);
+    }
+    return hash | 1;
+}
+
 static void on_welcome(Agent *agent, const WireMessage *message, uint64_t now_ms, AgentActions *actions) {
     if (agent->phase != AGENT_HELLO)
         return; /* a repeated hello was answered twice */
@@ -59,6 +78,11 @@ static void on_welcome(Agent *agent, const WireMessage *message, uint64_t now_ms
     agent->lease_ms = welcome->lease_ms;
     agent->dead_ms = welcome->dead_ms;
     agent->lease_start_ms = now_ms;
+    agent->job = job_of(welcome);
+    if (agent->config.job != 0 && agent->job != agent->config.job) {
+        leave(agent, 75, now_ms, actions, "the scheduler that came in its own's place has another job, and without --persist it takes none");
+        return;
+    }
     agent->phase = AGENT_PROVING;
     act(actions, AGENT_ACTION_PROVE);
 }

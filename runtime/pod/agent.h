@@ -14,6 +14,7 @@ typedef struct AgentConfig {
     Hello hello;       /* what this pod says of itself, incarnation and all */
     uint32_t hello_ms; /* between hellos until the scheduler answers */
     bool persist;      /* when the job is over there may be another one */
+    uint64_t job;      /* as Agent.job, the only one that it takes; 0: any */
 } AgentConfig;
 
 typedef enum AgentEventKind {
@@ -71,6 +72,7 @@ typedef struct Agent {
     AgentConfig config;
     AgentPhase phase;
     uint8_t job_id[16];
+    uint64_t job; /* which it is, whoever schedules it; 0: not told yet */
     uint32_t sched_epoch;
     uint64_t token;
     uint64_t seq_in, seq_out;

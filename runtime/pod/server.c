@@ -606,6 +606,7 @@ static void end_job(PodServer *server) {
 /* For another job this is another pod: whoever knew the last one does not take this one for it. */
 static void begin_job(PodServer *server, AgentConfig *config) {
     draw_incarnation(&config->hello);
+    config->job = server->options->persist ? 0 : server->agent.job; /* who outlives a scheduler stays until its job is over */
     server->over = server->next = server->unsent = false;
     server->begun = server->broken = 0;
     tile_plane_leave(server->tiles);

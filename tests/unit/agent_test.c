@@ -411,6 +411,36 @@ START_TEST(progress_grows_with_the_work) {
 }
 END_TEST
 
+/* Without --persist it goes on with its job under another scheduler, whatever that calls it, and with no other job. */
+START_TEST(goes_on_with_the_same_job_alone) {
+    AgentConfig config = {.hello_ms = 100};
+    for (int other = 0; other < 4; other++) {
+        agent_init(&agent, &config, now);
+        step((AgentEvent){.kind = AGENT_EVENT_TICK});
+        from_scheduler(WIRE_WELCOME);
+        message.header.job_id[0] = (uint8_t)other;
+        message.welcome = (Welcome){.token = 78, .kernel = other == 1, .scalars_count = 1, .scalars = {other == 2}, .tensors_count = 1};
+        message.welcome.dims[message.welcome.dims_count++] = other;
+        strcpy(message.welcome.tensors[0].path, other == 3 ? "/data/b.npy" : "/data/a.npy");
+        message.welcome.tensors[0].staging[0] = (char)('a' + other);
+        deliver();
+        const AgentAction *end = action_of(AGENT_ACTION_EXIT, 0);
+        ck_assert_msg((action_of(AGENT_ACTION_PROVE, 0) != NULL) == (other == 0), "%d", other);
+        ck_assert_msg((end != NULL) == (other != 0), "%d", other);
+        if (end != NULL)
+            ck_assert(end->exit_code == 75 && !end->next && action_of(AGENT_ACTION_SEND, WIRE_BYE) != NULL);
+        ck_assert_uint_ne(agent.job, 0);
+        if (other == 0)
+            config.job = agent.job;
+        agent_init(&agent, &config, now);
+        ck_assert_uint_eq(agent.job, config.job); /* also where that scheduler says nothing */
+    }
+    config.job = 0;
+    agent_init(&agent, &config, now);
+    welcome();
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("agent");
     TCase *cases = tcase_create("agent");
@@ -431,6 +461,7 @@ int main(void) {
     tcase_add_test(cases, introduces_itself_when_asked);
     tcase_add_test(cases, joins_the_scheduler_that_comes_after_its_own);
     tcase_add_test(cases, progress_grows_with_the_work);
+    tcase_add_test(cases, goes_on_with_the_same_job_alone);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
