@@ -322,6 +322,8 @@ static void take_done(SchedCore *core, Pod *pod, uint32_t place, uint64_t count,
             core->units[unit] = UNIT_STORED | mine;
         else if ((state & UNIT_POD) == mine)
             core->units[unit] = sched_holder(core, pod, unit);
+        else
+            sched_copy_back(core, pod, unit);
         fresh += i < count;
     }
     pod->done |= 1u << place;

@@ -33,6 +33,7 @@ typedef struct Pod {
     uint64_t busy_ms, worked_ms;    /* since when it has some, and how long it had some before */
     uint64_t pace_ms;               /* when it had computed something last, or was given work */
     bool slow;                      /* and said to be */
+    uint64_t mark_ms, mark_units;   /* its pace is taken from here on: of its time at work, and of what it had computed */
     uint64_t batch_base;
     uint32_t batch_count;
     WireBatch batches[WIRE_BATCH_WINDOW];
@@ -167,6 +168,8 @@ void sched_find_slow(SchedCore *core, uint64_t now_ms, SchedActions *actions);
 /* For a pod that has nothing to do, units that a slow one holds. */
 bool sched_take_copy(SchedCore *core, const Pod *pod, WireBatch *batch);
 bool sched_pod_holds(const Pod *pod, uint64_t unit); /* to be stored, and has not said that it is */
+/* A unit that the pod held and does no more: where it is a copy, it may be copied again. */
+void sched_copy_back(SchedCore *core, const Pod *pod, uint64_t unit);
 /* Whose a unit is that `but` does not store: who computes it, too, or nobody's. */
 UnitState sched_holder(const SchedCore *core, const Pod *but, uint64_t unit);
 

@@ -51,10 +51,17 @@ static bool suspect(SchedCore *core, const Pod *pod, uint64_t *culprit) {
     return false;
 }
 
+static void free_copies(SchedCore *core, const Pod *pod) {
+    for (uint32_t b = 0; b < pod->batch_count; b++)
+        for (uint64_t i = 0; i < pod->batches[b].count && !pod->batches[b].audit && (pod->done >> b & 1) == 0; i++)
+            sched_copy_back(core, pod, pod->batches[b].first + i * pod->batches[b].step);
+}
+
 /* All that it has not brought to the disk for sure is free again. Returns how many units that were stored are. */
 static uint64_t free_units(SchedCore *core, Pod *pod) {
     UnitState mine = (UnitState)(pod - core->pods + 1);
     uint64_t again = 0;
+    free_copies(core, pod);
     for (uint64_t unit = 0; unit < core->config.units; unit++) {
         UnitState state = core->units[unit];
         if (state == UNIT_ON_DISK || (state & UNIT_POD) != mine)

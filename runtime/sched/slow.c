@@ -1,8 +1,9 @@
-/* Pods that are slower than the others: they are named, and with --speculate pods that have nothing to do compute what a slow one holds as well. Both
+/* Pods that are slower than the others: they are named, until they keep up again, and with --speculate pods that have nothing to do compute what a slow one holds as well. Both
  * write the same bytes; who has stored a unit first, has stored it. */
 #include "runtime/sched/core_state.h"
 
 enum { SLOW_TIMES = 4, SLOW_MS = 1000 }; /* so many times as long as another pod takes for a unit, and no less than this */
+enum { MARKED_UNITS = 4 };               /* so many tell whether a slow pod still is */
 
 static uint64_t at_work_ms(const Pod *pod, uint64_t now_ms) {
     return pod->worked_ms + (pod->batch_count > 0 ? now_ms - pod->busy_ms : 0);
@@ -34,18 +35,42 @@ static uint64_t others_ms(const SchedCore *core, const Pod *slow, uint64_t now_m
     return middle;
 }
 
+static void mark(Pod *pod, uint64_t now_ms) {
+    pod->mark_ms = at_work_ms(pod, now_ms);
+    pod->mark_units = pod->computed;
+}
+
+/* The units that end at once, as a pod has several in flight, are taken together. */
+static void find_quick(const SchedCore *core, Pod *pod, uint64_t now_ms, SchedActions *actions) {
+    uint64_t units = pod->computed - pod->mark_units, others = units >= MARKED_UNITS ? others_ms(core, pod, now_ms) : 0;
+    if (others == 0)
+        return;
+    pod->slow = (at_work_ms(pod, now_ms) - pod->mark_ms) / units >= SLOW_TIMES * others;
+    mark(pod, now_ms);
+    if (!pod->slow)
+        sched_act_log(actions, "pod %s keeps up again", pod->node);
+}
+
 void sched_find_slow(SchedCore *core, uint64_t now_ms, SchedActions *actions) {
     for (uint32_t i = 0; i < core->pod_count && core->phase == PHASE_RUNNING; i++) {
         Pod *pod = &core->pods[i];
-        if (!sched_pod_live(pod) || pod->batch_count == 0 || pod->slow)
+        if (!sched_pod_live(pod))
             continue;
-        uint64_t unit_ms = pod->computed > 0 ? at_work_ms(pod, now_ms) / pod->computed : 0, stands_ms = now_ms - pod->pace_ms;
+        if (pod->slow) {
+            find_quick(core, pod, now_ms, actions);
+            continue;
+        }
+        if (pod->batch_count == 0)
+            continue;
+        uint64_t units = pod->computed - pod->mark_units, stands_ms = now_ms - pod->pace_ms;
+        uint64_t unit_ms = units > 0 ? (at_work_ms(pod, now_ms) - pod->mark_ms) / units : 0;
         if (stands_ms > unit_ms)
             unit_ms = stands_ms;
         uint64_t others = unit_ms >= SLOW_MS ? others_ms(core, pod, now_ms) : 0;
         if (others == 0 || unit_ms < SLOW_TIMES * others)
             continue;
         pod->slow = true;
+        mark(pod, now_ms);
         sched_act_warn(
             actions, "warning: pod %s is slow: %.1f s for a tile, where others take %.1f s", pod->node, (double)unit_ms / 1e3, (double)others / 1e3);
     }
@@ -87,6 +112,12 @@ bool sched_pod_holds(const Pod *pod, uint64_t unit) {
             return true;
     }
     return false;
+}
+
+void sched_copy_back(SchedCore *core, const Pod *pod, uint64_t unit) {
+    UnitState state = core->units[unit];
+    if ((state & UNIT_STORED) == 0 && (state & UNIT_POD) != (UnitState)(pod - core->pods + 1))
+        core->units[unit] = (UnitState)(state & UNIT_POD);
 }
 
 UnitState sched_holder(const SchedCore *core, const Pod *but, uint64_t unit) {

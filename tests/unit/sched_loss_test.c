@@ -250,6 +250,103 @@ START_TEST(a_unit_that_kills_is_named) {
 }
 END_TEST
 
+/* ---- slow pods ---- */
+
+static uint64_t computed[16];
+
+/* The pod says that it has computed so many more, and stored all that it holds or nothing. */
+static void say_computed(uint64_t pod, uint64_t units, bool all) {
+    const SchedState *state = state_for(pod);
+    uint32_t count = state->batches_count;
+    pod_state(pod, POD_READY, state->batch_base, all ? (1u << count) - 1 : 0);
+    for (uint32_t i = 0; i < count; i++)
+        message.pod_state.counts[i] = state->batches[i].count;
+    message.pod_state.units = computed[pod] += units;
+    deliver(pod);
+}
+
+static bool says(const char *text) {
+    for (size_t i = 0; i < actions.count; i++)
+        if (actions.items[i].kind == SCHED_ACTION_LOG && strcmp(actions.items[i].text, text) == 0)
+            return true;
+    return false;
+}
+
+/* Pods 1 and 2 do all that pod 3 does not hold, and then copies of it, until they have one each. */
+static void copy_a_slow_pod(void) {
+    bool ignored[30];
+    config.nodes = 3;
+    config.units = 30;
+    config.speculate = true;
+    memset(computed, 0, sizeof computed);
+    begin();
+    for (uint64_t pod = 1; pod <= 3; pod++)
+        join_and_prove(pod);
+    for (int turn = 0; turn < 30 && (turn < 8 || held_by(1, ignored) + held_by(2, ignored) < 2); turn++) {
+        wait_ms(100);
+        say_computed(3, 0, false);
+        for (uint64_t pod = 1; pod <= 2 && (turn < 8 || held_by(pod, ignored) == 0); pod++)
+            say_computed(pod, held_by(pod, ignored), true);
+    }
+    ck_assert_uint_eq(held_by(1, ignored), 1);
+    ck_assert_uint_eq(held_by(2, ignored), 1);
+    ck_assert_uint_eq(held_by(3, ignored), 4);
+}
+
+/* Whoever had a copy to compute is lost, or hands it back: another one computes it. */
+START_TEST(a_copy_that_is_given_up_is_made_again) {
+    bool ignored[30];
+    copy_a_slow_pod();
+    if (_i == 0) {
+        bye(1);
+    } else {
+        pod_state(1, POD_LEAVING, state_for(1)->batch_base, 1);
+        message.pod_state.counts[0] = 0;
+    }
+    deliver(1);
+    for (int turn = 0; turn < 40; turn++) {
+        wait_ms(100);
+        say_computed(3, 0, false);
+        say_computed(2, held_by(2, ignored), true);
+    }
+    ck_assert_uint_eq(sched_units_done(core), 30);
+}
+END_TEST
+
+START_TEST(a_slow_pod_may_keep_up_again) {
+    bool ignored[3000], warned = false;
+    config.nodes = 3;
+    config.units = 3000;
+    memset(computed, 0, sizeof computed);
+    begin();
+    for (uint64_t pod = 1; pod <= 3; pod++)
+        join_and_prove(pod);
+    for (int turn = 0; turn < 20; turn++) {
+        wait_ms(100);
+        warned |= says("warning: pod n3 is slow: 1.0 s for a tile, where others take 0.1 s");
+        say_computed(3, 0, false);
+        for (uint64_t pod = 1; pod <= 2; pod++)
+            say_computed(pod, 1, false);
+    }
+    ck_assert(warned);
+    for (int turn = 0; turn < 50; turn++) {
+        wait_ms(100);
+        if (says("pod n3 keeps up again"))
+            break;
+        for (uint64_t pod = 1; pod <= 3; pod++)
+            say_computed(pod, 1, false);
+        ck_assert_int_lt(turn, 49);
+    }
+    for (int turn = 0; turn < 30; turn++) { /* and stays so, and is slow again when it is */
+        wait_ms(100);
+        ck_assert_int_eq(says("warning: pod n3 is slow: 1.0 s for a tile, where others take 0.1 s"), turn == 19);
+        for (uint64_t pod = 1; pod <= 3; pod++)
+            say_computed(pod, pod < 3 || turn < 10, false);
+    }
+    ck_assert_uint_gt(held_by(3, ignored), 0);
+}
+END_TEST
+
 int main(void) {
     TCase *cases = cases_new();
     tcase_add_test(cases, a_silent_pod_is_dead);
@@ -263,5 +360,7 @@ int main(void) {
     tcase_add_test(cases, a_pod_that_leaves_hands_back);
     tcase_add_test(cases, all_may_leave_and_others_come);
     tcase_add_test(cases, a_unit_that_kills_is_named);
+    tcase_add_loop_test(cases, a_copy_that_is_given_up_is_made_again, 0, 2);
+    tcase_add_test(cases, a_slow_pod_may_keep_up_again);
     return cases_run("sched_%s", cases);
 }
