@@ -90,9 +90,10 @@ typedef struct SimPod {
 typedef struct SimUnit {
     uint64_t cached[MAX_PODS]; /* Sim.order when it was written there; 0: it is not */
     bool on_disk;
-    bool wrong;          /* who wrote it last computed it wrongly */
-    uint32_t computed;   /* by these nodes, stored or not; a bit each */
-    int runs, lost_with; /* so many lost pods held it */
+    bool wrong;                      /* who wrote it last computed it wrongly */
+    uint32_t computed;               /* by these nodes, stored or not; a bit each */
+    uint32_t computed_wrong, stored; /* by these wrongly, and stored by these */
+    int runs, lost_with;             /* so many lost pods held it */
 } SimUnit;
 
 /* Of a job of rounds. Its tiles are those of all steps, `first` and those after it of this one. */
@@ -129,7 +130,7 @@ typedef struct Sim {
     bool calm;               /* none is by what the schedule has drawn, but for what brings down who computes it */
     int wrong_pod;           /* computes every so many units wrongly; SCHEDULER: none does */
     uint64_t wrong_every;
-    bool some_wrong;         /* it has */
+    uint32_t slow;           /* nodes that the scheduler has said to be slow: what they hold may be copied */
     uint32_t fenced;         /* by the core that lives */
     uint64_t poison;         /* this unit, of a job of rounds in this round, brings down who computes it; UINT64_MAX: none does */
     uint64_t poison_round;
