@@ -10,7 +10,7 @@ typedef struct Touch {
     int param;       /* a tensor; -1: shared memory, */
     int64_t at, end; /* these bytes */
     bool writes, by_thread;
-    const IrOp *ring; /* whose slots these are, or NULL: within a ring, the pipeline has its own barriers */
+    const IrOp *ring; /* whose slots these are, or NULL: within a ring, the turns of one loop have barriers of their own */
     const IrOp *loop; /* the outermost loop whose next turn this is looked at from; NULL: none */
 } Touch;
 
@@ -63,11 +63,11 @@ static bool has_scratch(const IrOp *op) {
     return op->shared_bytes && op->kind != OP_STAGE && op->kind != OP_SHARED && op->kind != OP_RING && op->kind != OP_BULK_RING;
 }
 
-static void add_factor(const Walk *w, const IrValue *factor, Touches *touches) {
+static void add_factor(const Walk *w, const IrOp *op, const IrValue *factor, Touches *touches) {
     if (factor->type->kind != TYPE_SHARED)
         return;
     if (factor->def->kind == OP_SLOT)
-        add_ring(w, factor->def, factor->def, false, touches);
+        add_ring(w, op, factor->def, false, touches);
     else
         add_scratch(w, factor->def, false, touches);
 }
@@ -87,7 +87,7 @@ static void add_touches(const Walk *w, const IrOp *op, Touches *touches) {
     bool is_product = op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T;
     if (is_product || op->kind == OP_WGMMA || op->kind == OP_WGMMA_T)
         for (int i = 0; i < 2; i++)
-            add_factor(w, op->operands.items[i], touches);
+            add_factor(w, op, op->operands.items[i], touches);
 }
 
 static void add_inner(const Walk *w, const IrOp *op, Touches *touches) {
@@ -157,13 +157,19 @@ static bool is_bulk(const IrOp *op) {
     return op->kind == OP_BULK_COPY || op->kind == OP_BULK_STORE;
 }
 
+static const IrOp *innermost_loop(const IrOp *op) {
+    while (op->parent->owner && op->parent->owner->kind != OP_FOR)
+        op = op->parent->owner;
+    return op->parent->owner;
+}
+
 /* What bulk copies do to tensors happens behind the threads' backs, whatever the threads' barriers. */
 static bool conflicts(const Walk *w, const Touch *before, const Touch *touch) {
     if (is_bulk(before->op) && is_bulk(touch->op) && touch->param >= 0)
         return false;
     if (!(before->writes || touch->writes) || (before->by_thread && touch->by_thread) || before->param != touch->param)
         return false;
-    if (before->ring && before->ring == touch->ring)
+    if (before->ring && before->ring == touch->ring && innermost_loop(before->op) == innermost_loop(touch->op))
         return false;
     if (touch->param < 0 && !(before->at < touch->end && touch->at < before->end))
         return false;
