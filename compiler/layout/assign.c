@@ -203,8 +203,35 @@ static void assign_block(Assigner *a, IrBlock *block) {
     }
 }
 
+/* ---- what scalars are spread to ---- */
+
+static bool is_spread(const IrValue *value) {
+    return is_tile(value) && value->def && value->def->kind == OP_BROADCAST && !is_tile(value->def->operands.items[0]);
+}
+
+/* Uses of one such tile, which takes no registers, must not tie together what else they are of: sums that begin with one zero, say. From the second
+ * use on, each has a tile of its own. `used`, by IrValue.id: those that have a use. */
+static void part_spreads(Assigner *a, IrBlock *block, bool *used) {
+    for (IrOp *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->operands.count; i++) {
+            IrValue *value = op->operands.items[i];
+            if (!is_spread(value))
+                continue;
+            if (used[value->id]) {
+                IrOp *spread = make_op(a, OP_BROADCAST, value->def->span, value->type, value->def->operands.items[0]);
+                insert_after(value->def, spread);
+                op->operands.items[i] = spread->results.items[0];
+            }
+            used[value->id] = true;
+        }
+        for (int r = 0; r < op->regions.count; r++)
+            part_spreads(a, op->regions.items[r], used);
+    }
+}
+
 bool layout_assign(Context *context, IrKernel *kernel, bool tensor_cores, const char **why) {
     Assigner assigner = {.context = context, .kernel = kernel, .tensor_cores = tensor_cores};
+    part_spreads(&assigner, kernel->body, NEW_ARRAY(context->arena, bool, ir_number(kernel) + 1));
     assigner.layouts = NEW_ARRAY(context->arena, const Layout *, ir_number(kernel) + 1);
     if (!layout_choose(context, kernel, tensor_cores, assigner.layouts, why))
         return false;
