@@ -55,6 +55,7 @@ struct TilePlane {
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
     uint64_t looked_ms; /* last, whether descriptors are left */
+    bool crowded;       /* there were none */
     bool failed;        /* of rounds, `failure` */
     Error failure;
 };
@@ -87,11 +88,15 @@ static void fail(TilePlane *plane, const Error *error) {
 /* Where descriptors are used up, others connect in vain, and ZeroMQ tells nobody. */
 static void look_for_files(TilePlane *plane) {
     Error error;
-    if (plane->rounds == NULL || clock_ms() - plane->looked_ms < LOOK_MS)
+    if (clock_ms() - plane->looked_ms < LOOK_MS)
         return;
     plane->looked_ms = clock_ms();
-    if (!socket_has_files(&error))
+    bool crowded = !socket_has_files(&error);
+    if (crowded)
         fail(plane, &error);
+    if (crowded && !plane->crowded)
+        say(plane, LOG_WARNING, "warning: %s: who comes now is let in when others have gone (ulimit -n)", error.text);
+    plane->crowded = crowded;
 }
 
 TilePlane *tile_plane_open(void *context, const Keys *keys, const char *listen, const char *node, LogLevel log, char *bound, size_t bound_size, Error *error) {

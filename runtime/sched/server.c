@@ -23,7 +23,7 @@
 #include <time.h>
 #include <zmq.h>
 
-enum { MAX_TRACED = 1 << 22, TICK_MS = 100, PROGRESS_MS = 60000, FLUSH_MS = 30000, DRAIN_MS = 1000 };
+enum { MAX_TRACED = 1 << 22, TICK_MS = 100, PROGRESS_MS = 60000, LOOK_MS = 500, FLUSH_MS = 30000, DRAIN_MS = 1000 };
 
 typedef struct Server {
     Job *job;
@@ -45,11 +45,15 @@ typedef struct Server {
     void *context, *control;
     Guard *guard;       /* NULL: keys are not in use */
     uint64_t strangers; /* refused, as far as was said */
+    uint64_t looked_ms; /* last, for descriptors that are left */
+    bool crowded;       /* there were none */
     WireMessage *inbox, *outbox;
     zmq_msg_t frame;
     Task *reserve, *publish; /* NULL while they do not run */
     bool renew;              /* pods that were given up, or are slow, may still write to the staging files */
     uint64_t junk;           /* frames dropped */
+    uint64_t said_ms;        /* since when what is said of pods is counted, */
+    int said, unsaid;        /* and how much of it there was, and was too much */
     Progress progress;
     uint64_t replanned_ns; /* the longest that it took to deal anew after a loss */
     FILE *trace;    /* or NULL */
@@ -70,6 +74,26 @@ __attribute__((format(printf, 3, 4))) static void say(const Server *server, LogL
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+}
+
+static void tell_unsaid(Server *server) {
+    if (server->unsaid > 0)
+        say(server, LOG_WARNING, "%d lines about pods were left out", server->unsaid);
+    server->said = server->unsaid = 0;
+}
+
+/* Whoever connects can have something said of him, and would fill a disk: so many lines a second and no more. */
+static void say_of_pods(Server *server, const SchedAction *action) {
+    enum { MOST_LINES = 200 };
+    uint64_t now_ms = clock_ms();
+    if (now_ms - server->said_ms >= 1000) {
+        tell_unsaid(server);
+        server->said_ms = now_ms;
+    }
+    if (server->said++ < MOST_LINES)
+        say(server, action->warning ? LOG_WARNING : LOG_INFO, "%s", action->text);
+    else
+        server->unsaid++;
 }
 
 /* ---- what the core asks for ---- */
@@ -154,9 +178,10 @@ static bool perform(Server *server, const SchedAction *action, Error *error) {
         server->publish = task_start(run_publish, server, error);
         return server->publish == NULL;
     case SCHED_ACTION_LOG:
-        say(server, action->warning ? LOG_WARNING : LOG_INFO, "%s", action->text);
+        say_of_pods(server, action);
         break;
     case SCHED_ACTION_FINISH:
+        tell_unsaid(server);
         server->over = true;
         server->exit_code = action->exit_code;
         if (action->exit_code)
@@ -256,6 +281,18 @@ static void tell_of_strangers(Server *server) {
     server->strangers = strangers;
 }
 
+/* ZeroMQ says nothing when it cannot take the next connection. */
+static void tell_of_files(Server *server) {
+    Error error;
+    if (clock_ms() - server->looked_ms < LOOK_MS)
+        return;
+    server->looked_ms = clock_ms();
+    bool crowded = !socket_has_files(&error);
+    if (crowded && !server->crowded)
+        say(server, LOG_WARNING, "warning: %s: who comes now is let in when others have gone (ulimit -n)", error.text);
+    server->crowded = crowded;
+}
+
 /* Time counts from the first unit dealt: waiting for pods is not the job's. */
 static void show_progress(Server *server) {
     if (!sched_has_begun(server->core))
@@ -285,6 +322,7 @@ static void loop(Server *server) {
         }
         take_messages(server);
         tell_of_strangers(server);
+        tell_of_files(server);
         if (!server->over && items[1].revents && publishing)
             take_publish(server);
         else if (!server->over && items[1].revents && server->reserve)

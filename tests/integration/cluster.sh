@@ -466,18 +466,24 @@ case_ipv6() {
     says sched.log "waiting for pods at tcp://\[::1\]:$port"
 }
 
-# A scheduler that may open 64 files, with more connections than that: it goes on with the pods that it has.
+# A scheduler and a pod that may open 64 files, each with more connections than that: they say so, and the job goes on.
 case_few_files() {
     make_job 300
     (ulimit -n 64 && exec timeout 60 ./add --role=sched job.json --listen=$listen --progress=none --log=info --nodes=2 >sched.log 2>&1) &
     sched=$!
     wait_for sched.log "waiting for pods"
-    pod p1
+    (ulimit -n 64 && exec timeout 60 ./add --role=pod --sched=$listen --listen=tcp://127.0.0.1:$((port + 1)) --node-name=p1 --log=info >p1.log 2>&1) &
+    p1=$!
     wait_for sched.log "pod p1 joined"
     "$junk_peer" $port idle 110 &
     idle=$!
-    sleep 0.5
+    "$junk_peer" $((port + 1)) idle 110 &
+    idle="$idle $!"
+    for log in sched.log p1.log; do
+        wait_for $log "warning: no more peers can be spoken with: Too many open files: who comes now is let in when others have gone"
+    done
     pod p2
+    # shellcheck disable=SC2086
     kill $idle
     finished
 }

@@ -178,6 +178,20 @@ case_stops_reading() {
     ends 0 "$p1" p1
 }
 
+# Somebody says hello as a hundred thousand pods of another build: that is told of in part, and the job goes on.
+case_hellos() {
+    make_job 300
+    sched --nodes=1
+    wait_for sched.log "waiting for pods"
+    "$greedy_peer" $listen hellos 100000 >greedy.log 2>&1 &
+    wait_for greedy.log said
+    pod p1
+    finished
+    says sched.log "pod stranger refused: its build is 0000"
+    says sched.log "[0-9]* lines about pods were left out"
+    [ "$(wc -l <sched.log)" -lt 20000 ] || fail "a line for each of them"
+}
+
 # ---- descriptors ----
 
 # What may open 64 files and needs more, pods of one process and pods that fetch from many others, says so; what may open too few to begin says that.
