@@ -79,7 +79,7 @@ static int run(const PhbProgram *program, const char *path, const char *json, co
     options.is_cancelled = how->is_cancelled;
     options.context = how->context;
     int status = local_run(job, &options);
-    job_free(job);
+    job_end(job, status);
     return status;
 }
 

@@ -317,7 +317,7 @@ static int with_job(const PhbProgram *program, const CommandLine *line) {
         options.owns_process = true;
         code = finish_output(local_run(job, &options));
     }
-    job_free(job);
+    job_end(job, code);
     return code;
 }
 

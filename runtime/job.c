@@ -1,4 +1,5 @@
 /* job.json as a whole: the file, its sections, the kernel that it names. */
+#include "runtime/crash.h"
 #include "runtime/job_reader.h"
 #include "runtime/sched/journal.h"
 
@@ -278,6 +279,15 @@ void job_free(Job *job) {
     free(job);
 }
 
+void job_end(Job *job, int exit_code) {
+    crash_point(CRASH_GOODBYE, CRASH_END);
+    if (exit_code != EXIT_DONE && job->journal != NULL && journal_is_done(job->journal)) {
+        journal_free(job->journal);
+        job->journal = NULL;
+    }
+    job_free(job);
+}
+
 int job_step_count(const Job *job) {
     return job->sequence != NULL ? job->sequence->count : 1;
 }
@@ -292,6 +302,10 @@ int64_t job_rounds(const Job *job) {
 
 int job_tensor(const Job *job, int step, int tensor) {
     return job->sequence != NULL ? job->sequence->steps[step].tensors[tensor] : tensor;
+}
+
+bool job_writes(const Job *job, int tensor) {
+    return job->kernel->tensors[tensor].mode != PHB_READ;
 }
 
 bool job_dim_is_free(const Job *job, int dim) {

@@ -1,4 +1,5 @@
 #include "runtime/keep.h"
+#include "runtime/crash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,10 @@ void keep_batch(Keep *keep, UnitRange range, uint64_t checksum) {
     };
     Error error;
     pthread_mutex_lock(&keep->mutex);
-    if (!journal_stored(keep->job->journal, &stored, &error) && !keep->failed) {
+    crash_point(CRASH_BATCH, CRASH_BEGIN);
+    bool fine = journal_stored(keep->job->journal, &stored, &error);
+    crash_point(CRASH_BATCH, CRASH_END);
+    if (!fine && !keep->failed) {
         keep->failed = true; /* the job goes on: it loses no more than what a crash would cost */
         say(keep, error.text);
     }
@@ -98,7 +102,7 @@ bool keep_publish(Keep *keep, Error *error) {
     int variants[CLASS_COUNT], written = 0;
     variants_of(keep, variants);
     for (int t = 0; t < job->kernel->tensor_count; t++)
-        written += job->kernel->tensors[t].mode != PHB_READ;
+        written += job_writes(job, t);
     if (!outputs_finish(job, error))
         return false;
     bool needs_journal = written > 1 || keep->options->resume;

@@ -22,7 +22,7 @@ bool outputs_stage(Job *job, bool keep_staging, Error *error) {
     const PhbKernel *kernel = job->kernel;
     for (int t = 0; t < kernel->tensor_count; t++) {
         TensorFile *file = &job->tensors[t];
-        if (kernel->tensors[t].mode == PHB_READ)
+        if (!job_writes(job, t))
             continue;
         file->keep_staging = keep_staging;
         /* The units' tiles cover a tensor: nothing of the old contents is left for a copy to keep. */
@@ -39,10 +39,6 @@ bool outputs_reserve(Job *job, Error *error) {
     return true;
 }
 
-static bool is_written(const Job *job, int tensor) {
-    return job->kernel->tensors[tensor].mode != PHB_READ;
-}
-
 /* From here on --resume finishes what is begun. */
 static bool journal_outputs(const Job *job, Error *error) {
     JournalPublish *publish = new_zeroed(1, sizeof *publish);
@@ -50,7 +46,7 @@ static bool journal_outputs(const Job *job, Error *error) {
     bool fine = true;
     for (int t = 0; fine && t < job->kernel->tensor_count; t++) {
         struct stat status;
-        if (!is_written(job, t))
+        if (!job_writes(job, t))
             continue;
         fine = fstat(job->tensors[t].staging_fd, &status) == 0 || error_errno(error, "cannot look at \"%s\"", job->tensors[t].staging_path);
         publish->tensors[t].inode = status.st_ino;
@@ -61,23 +57,17 @@ static bool journal_outputs(const Job *job, Error *error) {
     return fine;
 }
 
-static void end_journal(Job *job) {
-    journal_done(job->journal);
-    journal_free(job->journal);
-    job->journal = NULL;
-}
-
 /* Renames them all. After the first one there is no way back, and what is left must not go. */
 static bool rename_outputs(Job *job, Error *error) {
     int renamed = 0;
     for (int t = 0; t < job->kernel->tensor_count; t++) {
-        if (!is_written(job, t))
+        if (!job_writes(job, t))
             continue;
         crash_point(CRASH_RENAME, CRASH_BEGIN);
         if (!tensor_file_publish(&job->tensors[t], error)) {
             renamed += job->tensors[t].staging_path == NULL; /* what failed came after that */
             for (int rest = t; renamed > 0 && job->journal != NULL && rest < job->kernel->tensor_count; rest++)
-                job->tensors[rest].keep_staging = is_written(job, rest);
+                job->tensors[rest].keep_staging = job_writes(job, rest);
             if (renamed > 0 && job->journal != NULL) {
                 Error why = *error;
                 error_set(error, "%.900s; --resume puts the rest in place", why.text);
@@ -97,7 +87,7 @@ bool outputs_finish(Job *job, Error *error) {
         if (kernel->tensors[t].mode != PHB_WRITE && files[t].exists && !tensor_file_unchanged(&files[t], error))
             return false;
     for (int t = 0; t < kernel->tensor_count; t++)
-        if (is_written(job, t) && !tensor_file_sync(&files[t], error))
+        if (job_writes(job, t) && !tensor_file_sync(&files[t], error))
             return false;
     return true;
 }
@@ -107,7 +97,7 @@ static bool copy_outputs(const Job *job, TensorFile *copies, Error *error) {
     for (int t = 0; t < job->kernel->tensor_count; t++)
         copies[t].staging_fd = -1;
     for (int t = 0; t < job->kernel->tensor_count; t++) {
-        if (!is_written(job, t) || tensor_file_copy(&job->tensors[t], &copies[t], error))
+        if (!job_writes(job, t) || tensor_file_copy(&job->tensors[t], &copies[t], error))
             continue;
         while (t-- > 0)
             tensor_file_drop(&copies[t]);
@@ -131,9 +121,9 @@ static bool renew_outputs(Job *job, Error *error) {
     TensorFile *copies = new_zeroed((size_t)job->kernel->tensor_count, sizeof *copies);
     bool fine = copy_outputs(job, copies, error);
     for (int t = 0; t < job->kernel->tensor_count; t++) {
-        if (!fine && is_written(job, t) && job->journal != NULL && job->sequence == NULL)
+        if (!fine && job_writes(job, t) && job->journal != NULL && job->sequence == NULL)
             job->tensors[t].keep_staging = true;
-        else if (fine && is_written(job, t))
+        else if (fine && job_writes(job, t))
             exchange_staging(&job->tensors[t], &copies[t]);
     }
     fine = fine && (job->journal == NULL || journal_outputs(job, error));
@@ -154,6 +144,6 @@ bool outputs_publish(Job *job, bool renew, Error *error) {
         return false;
     crash_point(CRASH_PUBLISH, CRASH_END);
     if (job->journal != NULL)
-        end_journal(job);
+        journal_done(job->journal);
     return true;
 }

@@ -119,7 +119,7 @@ void probe_files(const Job *job, int threads, Model *model) {
             model->call = probe_call(file->old_fd, buffer);
             read = probe_read(file->old_fd, threads < MAX_THREADS ? threads : MAX_THREADS, buffer, &cached);
         }
-        if (job->kernel->tensors[t].mode != PHB_READ && written <= 0 && file->path != NULL)
+        if (job_writes(job, t) && written <= 0 && file->path != NULL)
             written = probe_output(file, buffer);
     }
     munmap(buffer, PROBE_BUFFER);

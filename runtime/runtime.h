@@ -272,6 +272,10 @@ Job *job_load(const PhbProgram *program, const char *path, ErrorList *errors);
 Job *job_load_text(const PhbProgram *program, const char *text, const char *folder, ErrorList *errors);
 void job_abandon(const Job *job); /* takes away what it has in the file system, and nothing of what threads may use: the process is about to end */
 void job_free(Job *job); /* closes the tensors, discarding what was not published */
+/* The same as the last act of a process that ends with this code. Where that is not 0 the journal of outputs that are in place stays, so that a run
+ * that is started again with --resume does not apply the job to them a second time. */
+void job_end(Job *job, int exit_code);
+bool job_writes(const Job *job, int tensor);
 bool job_dim_is_free(const Job *job, int dim); /* a @cluster value that the job leaves open */
 void job_print_template(const PhbProgram *program, FILE *out); /* --job-template */
 void info_print_text(const PhbProgram *program, FILE *out);    /* --info */
@@ -286,8 +290,8 @@ bool outputs_reserve(Job *job, Error *error);
 /* Checks that no input changed and brings every output to the disk. */
 bool outputs_finish(Job *job, Error *error);
 /* The same where it is not done yet, journals what is to be renamed where there is a journal, then renames it all: what can fail
- * comes before the first rename. Where a rename after the first one fails, the rest of the files and the journal stay, for --resume. `renew`:
- * somebody who is not to may still write to the staging files, and copies of them are published. */
+ * comes before the first rename. The journal stays until job_end. Where a rename after the first one fails, the rest of the files and the journal
+ * stay, for --resume. `renew`: somebody who is not to may still write to the staging files, and copies of them are published. */
 bool outputs_publish(Job *job, bool renew, Error *error);
 
 /* ---- local.c: scheduler and pods in this process ---- */

@@ -90,13 +90,16 @@ typedef struct Journal Journal;
 
 /* In the place of an older one, with the plan and so many batches; all on the disk when it returns. */
 Journal *journal_new(const char *path, const JournalPlan *plan, const JournalStored *stored, size_t count, Error *error);
+/* That of an earlier run whose outputs are in place: there to be removed. */
+Journal *journal_of_done(const char *path);
 /* Left to the kernel to bring to the disk: what a crash of the host loses is done again. */
 bool journal_stored(Journal *journal, const JournalStored *stored, Error *error);
 /* On the disk when it returns: then outputs may be renamed. */
 bool journal_publish(Journal *journal, const JournalPublish *publish, Error *error);
-/* The outputs are in place: nothing is left of the journal. */
+/* The outputs are in place. The file stays until nobody can end with another code than 0. */
 void journal_done(Journal *journal);
-void journal_remove(Journal *journal); /* the job has failed, and nothing is to be kept */
+bool journal_is_done(const Journal *journal);
+void journal_remove(Journal *journal); /* all is said, or the job has failed and nothing is to be kept */
 void journal_free(Journal *journal);   /* leaves the file; NULL is nothing */
 
 #endif

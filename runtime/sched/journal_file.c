@@ -134,6 +134,7 @@ struct Journal {
     char *path, *new_path;
     int fd;
     bool in_place; /* renamed from new_path to path */
+    bool done;
     int64_t end;
     JournalRecord *record; /* the one that is written, */
     uint8_t *bytes;        /* and its bytes */
@@ -194,6 +195,14 @@ Journal *journal_new(const char *path, const JournalPlan *plan, const JournalSto
     return NULL;
 }
 
+Journal *journal_of_done(const char *path) {
+    Journal *journal = new_zeroed(1, sizeof *journal);
+    journal->path = format_text("%s", path);
+    journal->fd = -1;
+    journal->done = true;
+    return journal;
+}
+
 bool journal_stored(Journal *journal, const JournalStored *stored, Error *error) {
     journal->record->stored = *stored;
     return append(journal, JOURNAL_STORED, error);
@@ -207,7 +216,11 @@ bool journal_publish(Journal *journal, const JournalPublish *publish, Error *err
 void journal_done(Journal *journal) {
     Error ignored; /* whoever finds the journal sees that every file is in place */
     append(journal, JOURNAL_DONE, &ignored);
-    journal_remove(journal);
+    journal->done = true;
+}
+
+bool journal_is_done(const Journal *journal) {
+    return journal->done;
 }
 
 void journal_remove(Journal *journal) {

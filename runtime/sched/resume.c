@@ -12,10 +12,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-static bool is_written(const Job *job, int tensor) {
-    return job->kernel->tensors[tensor].mode != PHB_READ;
-}
-
 /* ---- whose journal it is ---- */
 
 static void hash_text(XXH3_state_t *state, const char *text) {
@@ -102,7 +98,7 @@ static void sweep(const TensorFile *file, const char *kept) {
 
 static void sweep_all(const Job *job, const JournalState *keep) {
     for (int t = 0; t < job->kernel->tensor_count; t++)
-        if (is_written(job, t))
+        if (job_writes(job, t))
             sweep(&job->tensors[t], keep == NULL ? "" : keep->publishing ? keep->publish.tensors[t].staging : keep->plan.tensors[t].staging);
 }
 
@@ -117,14 +113,17 @@ static bool still_staged(const TensorFile *file, const char *staging, uint64_t i
     return error_set(error, "\"%s\" cannot be put in place: \"%s\" is not what the job wrote", file->path, *staged ? staging : file->path);
 }
 
-static bool finish_publishing(const Job *job, const JournalPublish *publish, Error *error) {
+static bool finish_publishing(const Job *job, const JournalState *state, Error *error) {
+    const JournalPublish *publish = &state->publish;
     bool staged;
     for (int t = 0; t < job->kernel->tensor_count; t++)
-        if (is_written(job, t) && !still_staged(&job->tensors[t], publish->tensors[t].staging, publish->tensors[t].inode, &staged, error))
-            return false;
+        if (job_writes(job, t) && !still_staged(&job->tensors[t], publish->tensors[t].staging, publish->tensors[t].inode, &staged, error))
+            return state->done ? error_set(error, "the job is done, and \"%s\" is no more what it wrote; without --resume it begins anew",
+                                     job->tensors[t].path)
+                               : false;
     for (int t = 0; t < job->kernel->tensor_count; t++) {
         const char *from = publish->tensors[t].staging, *to = job->tensors[t].path;
-        if (!is_written(job, t) || !still_staged(&job->tensors[t], from, publish->tensors[t].inode, &staged, error) || !staged)
+        if (!job_writes(job, t) || !still_staged(&job->tensors[t], from, publish->tensors[t].inode, &staged, error) || !staged)
             continue;
         if (rename(from, to) != 0 || !folder_sync(to))
             return error_errno(error, "cannot rename \"%s\" to \"%s\"", from, to);
@@ -150,9 +149,9 @@ static bool take_journal(Resume *resume, Job *job, bool wanted, const char *path
     if (!is_of_job(state, job, path, error))
         return false;
     if (state->publishing) {
-        resume->published = finish_publishing(job, &state->publish, error);
+        resume->published = finish_publishing(job, state, error);
         if (resume->published)
-            unlink(path);
+            job->journal = journal_of_done(path);
         return resume->published;
     }
     resume->generation = state->plan.generation + 1;
@@ -164,7 +163,7 @@ static bool take_journal(Resume *resume, Job *job, bool wanted, const char *path
 
 static char *path_of(const Job *job) {
     for (int t = 0; t < job->kernel->tensor_count; t++)
-        if (is_written(job, t))
+        if (job_writes(job, t))
             return journal_path(&job->tensors[t]);
     return NULL;
 }
@@ -172,7 +171,7 @@ static char *path_of(const Job *job) {
 bool resume_open(Resume *resume, Job *job, bool wanted, Error *error) {
     *resume = (Resume){.generation = 1};
     for (int t = 0; t < job->kernel->tensor_count; t++)
-        if (is_written(job, t) && !tensor_file_lock(&job->tensors[t], error))
+        if (job_writes(job, t) && !tensor_file_lock(&job->tensors[t], error))
             return false;
     char *path = path_of(job);
     bool fine =
@@ -203,7 +202,7 @@ Journal *resume_begin(const Job *job, int64_t units, const int variants[CLASS_CO
     memcpy(plan->dims, job->dims, sizeof *job->dims * (size_t)kernel->dim_count);
     for (int t = 0; t < kernel->tensor_count; t++) {
         plan->tensors[t].seen = seen_hash(&job->tensors[t]);
-        if (is_written(job, t))
+        if (job_writes(job, t))
             snprintf(plan->tensors[t].staging, sizeof plan->tensors[t].staging, "%s", job->tensors[t].staging_path);
     }
     Journal *journal = journal_new(path, plan, resume->stored, resume->stored_count, error);
@@ -218,8 +217,8 @@ static bool open_old(const Job *job, const JournalPlan *plan, TensorFile *old) {
     for (int t = 0; t < job->kernel->tensor_count; t++) {
         old[t] = job->tensors[t];
         old[t].path = (char *)(uintptr_t)plan->tensors[t].staging; /* for messages */
-        old[t].old_fd = is_written(job, t) ? open(plan->tensors[t].staging, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW) : -1;
-        fine &= old[t].old_fd >= 0 || !is_written(job, t);
+        old[t].old_fd = job_writes(job, t) ? open(plan->tensors[t].staging, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW) : -1;
+        fine &= old[t].old_fd >= 0 || !job_writes(job, t);
     }
     return fine;
 }
@@ -309,7 +308,7 @@ static bool take_old(
 
 static void remove_old(const Resume *resume, const Job *job) {
     for (int t = 0; resume->state != NULL && t < job->kernel->tensor_count; t++)
-        if (is_written(job, t))
+        if (job_writes(job, t))
             unlink(resume->state->plan.tensors[t].staging);
 }
 

@@ -134,6 +134,7 @@ static void take_publish(Server *server) {
     Error error = {""};
     bool fine = task_end(server->publish, &error);
     server->publish = NULL;
+    crash_point(CRASH_GOODBYE, CRASH_BEGIN);
     step(server, &(SchedEvent){.kind = SCHED_EVENT_PUBLISHED, .ok = fine, .text = error.text});
 }
 

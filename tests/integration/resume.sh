@@ -86,16 +86,23 @@ case_scheduler() {
     done
 }
 
-# Between PUBLISH and the end nothing is computed any more, and no pod is needed.
+# Between PUBLISH and the end nothing is computed any more, and no pod is needed, also where who resumes is killed as well.
 case_published() {
     make_product run
-    for where in publish:1:half rename:1:begin rename:1:end publish:1:end; do
+    for where in publish:1:half rename:1:begin rename:1:end publish:1:end goodbye:1:begin goodbye:1:end; do
         restart
         killed $where
         cmp -s C.bin before.bin || cmp -s C.bin expected.bin || fail "$where: the output is neither old nor new"
-        sched ""
-        ends 1 "$sched" "a scheduler that does not resume after $where"
-        says sched.log "cut short while it put its outputs in place: --resume finishes that"
+        case $where in
+        goodbye:*) cmp C.bin expected.bin || fail "$where: the output is not in place" ;;
+        *)
+            sched ""
+            ends 1 "$sched" "a scheduler that does not resume after $where"
+            says sched.log "cut short while it put its outputs in place: --resume finishes that"
+            ;;
+        esac
+        sched goodbye:1:end --resume
+        ends 137 "$sched" "the scheduler that is killed as it resumes after $where"
         sched "" --resume
         ends 0 "$sched" "the scheduler that resumes after $where"
         says sched.log "the outputs of an earlier run are in place"
@@ -207,8 +214,11 @@ case_anew() {
     sched "" --nodes=1 --join-timeout=1
     ends 1 "$sched" "a scheduler without pods"
     nothing_left
-    sched "" --nodes=1 --keep-staging
-    PHOBOS_CRASH_AT=store:9:end pod p1
+    sched batch:3:end:stop --nodes=1 --keep-staging
+    pod p1
+    wait_for /proc/"$(child $sched)"/status '^State:.T'
+    lose "$p1"
+    kill -CONT "$(child $sched)"
     ends 1 "$sched" "a scheduler without pods left"
     [ -e C.bin.phobos-journal ] || fail "no journal is kept"
     sched "" --nodes=1 --resume
@@ -218,26 +228,43 @@ case_anew() {
     whole "kept staging"
 }
 
+# Where all is in place, and the run still ends with an error, the next one does not apply the job again.
+local_done() {
+    run='./run job.json --resume --progress=none' code=0
+    restart
+    $run >/dev/full 2>first.log || code=$?
+    [ $code = 1 ] || fail "a run whose text is lost ended with $code"
+    cmp C.bin expected.bin || fail "the output is not in place"
+    mv C.bin moved && cp before.bin C.bin
+    $run >second.log 2>&1 && fail "another file is taken for the output"
+    says second.log "the job is done, and \".*C.bin\" is no more what it wrote; without --resume it begins anew"
+    mv moved C.bin
+    $run >second.log 2>&1 || fail "no resume after the output is in place"
+    says second.log "the outputs of an earlier run are in place"
+    whole "text that is lost"
+}
+
 # In one process: a journal is kept where --resume says so.
 case_local() {
     make_product run
-    for where in store:1:half store:9:end publish:1:begin publish:1:half publish:1:end; do
+    for where in store:1:half batch:1:begin batch:5:end publish:1:begin publish:1:half publish:1:end goodbye:1:end; do
         restart
         code=0
         PHOBOS_CRASH_AT=$where ./run job.json --resume --pods=2 --progress=none >first.log 2>&1 || code=$?
         [ $code = 137 ] || fail "$where: ended with $code"
         ./run job.json --resume --pods=1 --progress=none >second.log 2>&1 || fail "$where: no resume"
         case $where in
-        store:1:*) [ "$(kept second.log)" = 0 ] || fail "$where: $(kept second.log) kept" ;;
-        store:9:*) [ "$(kept second.log)" -gt 0 ] || fail "$where: nothing kept" ;;
+        store:* | batch:1:*) [ "$(kept second.log)" = 0 ] || fail "$where: $(kept second.log) kept" ;;
+        batch:5:*) [ "$(kept second.log)" = 5 ] || fail "$where: $(kept second.log) kept" ;;
         publish:1:begin) [ "$(kept second.log)" = 16 ] || fail "$where: $(kept second.log) kept" ;;
-        publish:*) says second.log "the outputs of an earlier run are in place" ;;
+        publish:* | goodbye:*) says second.log "the outputs of an earlier run are in place" ;;
         esac
         whole $where
     done
     restart
     ./run job.json --resume --progress=none >second.log 2>&1 || fail "nothing to resume is no failure"
     whole "nothing to resume"
+    local_done
 }
 
 # Outputs take their places one after another: what is left of that is finished, whoever ran the job.

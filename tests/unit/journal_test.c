@@ -102,7 +102,13 @@ START_TEST(comes_back) {
     journal_state_free(state);
     struct stat status;
     ck_assert(stat(path, &status) == 0 && (status.st_mode & 07777) == 0600);
+    ck_assert(!journal_is_done(journal));
     journal_done(journal);
+    ck_assert(journal_is_done(journal));
+    state = read_back();
+    ck_assert(state->publishing && state->done && state->publish.tensors[1].inode == 99);
+    journal_state_free(state);
+    journal_remove(journal);
     journal_free(journal);
     ck_assert_ptr_null(read_back());
     ck_assert_int_eq(rmdir(folder), 0); /* nothing is left in it */
