@@ -58,9 +58,15 @@ static int64_t cluster_size(const PhbKernel *kernel) {
     return (int64_t)kernel->cluster_dims[0] * kernel->cluster_dims[1] * kernel->cluster_dims[2];
 }
 
+static bool card_figure(const CudaDevice *cuda, int attribute, int *figure, Error *error) {
+    CudaResult result = cuda->driver->device_attribute(figure, attribute, cuda->id);
+    return result == 0 || cuda_fail(cuda->driver, error, result, cuda->card);
+}
+
 static bool card_has_clusters(const CudaDevice *cuda, Error *error) {
-    int has = 0;
-    cuda->driver->device_attribute(&has, CUDA_DEVICE_CLUSTERS, cuda->id);
+    int has;
+    if (!card_figure(cuda, CUDA_DEVICE_CLUSTERS, &has, error))
+        return false;
     if (has && cuda->driver->launch_clusters != NULL)
         return true;
     if (has)
@@ -76,25 +82,34 @@ static size_t parameter_with_maps(const CudaDevice *cuda, const PhbThreadStage *
 
 /* Before anything is loaded; what the driver's compiler makes of it is seen later. */
 static bool stage_fits(const CudaDevice *cuda, const PhbThreadStage *code, Error *error) {
-    int most = 0;
+    int most;
     if (code->map_count > 0 && cuda->driver->encode_map == NULL)
         return error_set(error, "kernel '%s' needs tensor maps, which driver CUDA %d.%d cannot make: update it to 12.0 or newer, or compile with --gpu=sm_80",
             cuda->kernel->name, cuda->driver->version / 1000, cuda->driver->version % 1000 / 10);
     if (parameter_with_maps(cuda, code) > LARGEST_PARAMETER)
         return error_set(error, "kernel '%s' takes %zu bytes of parameters, and a card takes %d: use fewer tensors", cuda->kernel->name,
             parameter_with_maps(cuda, code), LARGEST_PARAMETER);
-    cuda->driver->device_attribute(&most, CUDA_DEVICE_SHARED_A_BLOCK, cuda->id);
+    if (!card_figure(cuda, CUDA_DEVICE_SHARED_A_BLOCK, &most, error))
+        return false;
     return code->shared <= most || error_set(error, "kernel '%s' wants %d bytes of shared memory a CTA, and %s has %d: compile with a smaller leaf tile, -D leaf.NAME=VALUE",
                                        cuda->kernel->name, code->shared, cuda->card, most);
 }
 
 /* CTAs that the card holds at once. */
-static CudaResult find_most(const CudaDevice *cuda, const PhbThreadStage *code, CudaStage *stage) {
-    int each = 0, multiprocessors = 0;
-    cuda->driver->device_attribute(&multiprocessors, CUDA_DEVICE_MULTIPROCESSORS, cuda->id);
+static bool find_most(const CudaDevice *cuda, const PhbThreadStage *code, CudaStage *stage, Error *error) {
+    int each, multiprocessors;
+    if (!card_figure(cuda, CUDA_DEVICE_MULTIPROCESSORS, &multiprocessors, error))
+        return false;
     CudaResult result = cuda->driver->occupancy(&each, stage->function, code->threads, (size_t)code->shared);
-    stage->most = each * multiprocessors > 0 ? (unsigned)(each * multiprocessors) : 1;
-    return result;
+    if (result != 0)
+        return cuda_fail(cuda->driver, error, result, code->entry);
+    if (each < 1 || multiprocessors < 1)
+        return error_set(error,
+            "kernel '%s': no multiprocessor of %s holds one of its CTAs (%d threads, %d bytes of shared memory): compile with a smaller "
+            "leaf tile, -D leaf.NAME=VALUE",
+            cuda->kernel->name, cuda->card, code->threads, code->shared);
+    stage->most = (unsigned)each * (unsigned)multiprocessors;
+    return true;
 }
 
 static bool ready_stage(CudaDevice *cuda, const PhbThreadStage *code, CudaStage *stage, Error *error) {
@@ -105,16 +120,18 @@ static bool ready_stage(CudaDevice *cuda, const PhbThreadStage *code, CudaStage 
     CudaResult result = driver->module_function(&stage->function, cuda->module, code->entry);
     if (result != 0)
         return cuda_fail(driver, error, result, code->entry);
-    int most_threads = 0;
-    driver->function_attribute(&most_threads, CUDA_FUNCTION_MOST_THREADS, stage->function);
+    int most_threads;
+    result = driver->function_attribute(&most_threads, CUDA_FUNCTION_MOST_THREADS, stage->function);
+    if (result != 0)
+        return cuda_fail(driver, error, result, code->entry);
     if (code->threads > most_threads)
         return error_set(error, "kernel '%s' wants %d threads a CTA, and %s can give its code %d: compile with a smaller leaf tile, -D leaf.NAME=VALUE",
             cuda->kernel->name, code->threads, cuda->card, most_threads);
     if (!stage_fits(cuda, code, error))
         return false;
     result = driver->function_set(stage->function, CUDA_FUNCTION_DYNAMIC_SHARED, code->shared);
-    if (result == 0 && code->stays)
-        result = find_most(cuda, code, stage);
+    if (result == 0 && code->stays && !find_most(cuda, code, stage, error))
+        return false;
     if (result == 0 && cluster_size(cuda->kernel) > PORTABLE_CLUSTER)
         result = driver->function_set(stage->function, CUDA_FUNCTION_LARGE_CLUSTERS, 1);
     return result == 0 || cuda_fail(driver, error, result, code->entry);

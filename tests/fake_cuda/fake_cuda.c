@@ -1,9 +1,10 @@
-/* A CUDA driver for machines without a card: enough of it for the CUDA device to be tested. Device addresses are host addresses moved where nothing lies, so
- * that a host access to one crashes; an image is a list of nothing, and its function NAME is the program's own `fake_kernel_NAME`, run when it is launched.
+/* A CUDA driver for machines without a card: enough of it for the CUDA device to be tested. Device addresses are host addresses moved where nothing
+ * lies, so that a host access to one crashes; an image is a list of nothing, and its function NAME is the program's own `fake_kernel_NAME`, run when
+ * it is launched.
  *
  * From the environment: FAKE_CUDA_FAIL="cuMemAlloc_v2=2@3" lets that function fail with 2 from its third call on (@1 may be left out),
- * FAKE_CUDA_CARDS, FAKE_CUDA_CAPABILITY=90, FAKE_CUDA_CLUSTERS, FAKE_CUDA_VERSION=12040, FAKE_CUDA_MEMORY, FAKE_CUDA_SHARED say what there is. With
- * FAKE_CUDA_IDLE=1 functions that the program does not have do nothing. Compiled with -DWITHOUT_x for a driver that lacks x. */
+ * FAKE_CUDA_CARDS, FAKE_CUDA_CAPABILITY=90, FAKE_CUDA_CLUSTERS, FAKE_CUDA_VERSION=12040, FAKE_CUDA_MEMORY, FAKE_CUDA_SHARED, FAKE_CUDA_OCCUPANCY say
+ * what there is. With FAKE_CUDA_IDLE=1 functions that the program does not have do nothing. Compiled with -DWITHOUT_x for a driver that lacks x. */
 #include "runtime/device/cuda_driver.h"
 
 #include <dlfcn.h>
@@ -264,6 +265,7 @@ EXPORT CudaResult cuModuleGetFunction(CudaFunction **function, CudaModule *modul
 }
 
 EXPORT CudaResult cuFuncGetAttribute(int *value, int attribute, CudaFunction *function) {
+    BEGIN("cuFuncGetAttribute");
     (void)function;
     *value = attribute == CUDA_FUNCTION_MOST_THREADS ? 1024 : 32;
     return 0;
@@ -271,7 +273,7 @@ EXPORT CudaResult cuFuncGetAttribute(int *value, int attribute, CudaFunction *fu
 
 EXPORT CudaResult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, CudaFunction *function, int threads, size_t shared) {
     BEGIN("cuOccupancyMaxActiveBlocksPerMultiprocessor");
-    *count = threads > 0 && shared <= (size_t)function->shared ? 1 : 0;
+    *count = threads > 0 && shared <= (size_t)function->shared ? (int)setting("FAKE_CUDA_OCCUPANCY", 1) : 0;
     return 0;
 }
 

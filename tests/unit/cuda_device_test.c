@@ -71,7 +71,8 @@ static const PhbScalar scalars[1];
 static const PhbDim dims[1];
 static const PhbStage stages[1];
 static const PhbThreadStage code[] = {{.entry = "scale", .threads = 96, .shared = 2048}}, absent[] = {{.entry = "nobody", .threads = 96}},
-                            wide[] = {{.entry = "scale", .threads = 2048}}, fat[] = {{.entry = "scale", .threads = 96, .shared = 300000}};
+                            stays[] = {{.entry = "scale", .threads = 96, .shared = 2048, .stays = 1}}, wide[] = {{.entry = "scale", .threads = 2048}},
+                            fat[] = {{.entry = "scale", .threads = 96, .shared = 300000}};
 static const PhbTensorMap maps[] = {{0, 1, 64, 32, 128, 0}, {1, 0, 8, 16, 64, 0}};
 static const PhbThreadStage mapped[] = {{.entry = "scale", .threads = 96, .shared = 2048, .maps = maps, .map_count = 2}};
 static const PhbThreadStage *variant_stages = code;
@@ -237,6 +238,12 @@ static const struct {
     {"FAKE_CUDA_NONE", "", "wants 2048 threads a CTA, and cuda:0 Fake Card can give its code 1024", wide, 1},
     {"FAKE_CUDA_NONE", "", "wants 300000 bytes of shared memory a CTA, and cuda:0 Fake Card has 232448", fat, 1},
     {"FAKE_CUDA_CLUSTERS", "0", "needs thread-block clusters, and cuda:0 Fake Card (compute capability 9.0) has none", code, 4},
+    {"FAKE_CUDA_FAIL", "cuDeviceGetAttribute=3@3", "cuda:0 Fake Card: CUDA_FAKE_3 (planted), driver CUDA 12.4", code, 1},
+    {"FAKE_CUDA_FAIL", "cuDeviceGetAttribute=3@5", "cuda:0 Fake Card: CUDA_FAKE_3 (planted), driver CUDA 12.4", wide, 4},
+    {"FAKE_CUDA_FAIL", "cuFuncGetAttribute=1", "scale: CUDA_FAKE_1 (planted)", code, 1},
+    {"FAKE_CUDA_FAIL", "cuOccupancyMaxActiveBlocksPerMultiprocessor=1", "scale: CUDA_FAKE_1 (planted)", stays, 1},
+    {"FAKE_CUDA_OCCUPANCY", "0", "no multiprocessor of cuda:0 Fake Card holds one of its CTAs (96 threads, 2048 bytes of shared memory)", stays, 1},
+    {"FAKE_CUDA_NONE", "", NULL, stays, 1},
     {"FAKE_CUDA_FAIL", "cuFuncSetAttribute=1", "scale: CUDA_FAKE_1 (planted)", code, 1},
     {"FAKE_CUDA_FAIL", "cuStreamCreate=2", "cuda:0 Fake Card: CUDA_FAKE_2", code, 1},
     {"FAKE_CUDA_FAIL", "cuEventCreate=2@3", "cuda:0 Fake Card: CUDA_FAKE_2", code, 1},
