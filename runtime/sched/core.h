@@ -104,6 +104,9 @@ size_t sched_actions_capacity(const SchedConfig *config);
 
 void sched_step(SchedCore *core, const SchedEvent *event, uint64_t now_ms, SchedActions *actions);
 
+/* NULL, or what of a hello cannot be: its numbers are believed from there on. */
+const char *hello_objection(const Hello *hello);
+
 /* The message that a SEND asks for, as the core stands now. False: the pod is gone, nothing is to be sent. */
 bool sched_compose(SchedCore *core, const SchedAction *send, WireMessage *message);
 

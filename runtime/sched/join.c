@@ -1,6 +1,7 @@
 /* Whom the scheduler takes in: pods of its own build, of the job's device class, that see the job's files as it does. */
 #include "runtime/sched/core_state.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,14 +13,20 @@ static bool same_class(const Pod *pod, const Hello *hello) {
     return (uint8_t)pod->class == hello->device_class && pod->arch == hello->arch;
 }
 
+const char *hello_objection(const Hello *hello) {
+    if (hello->device_class >= CLASS_COUNT)
+        return "its device is of a class that is not known here";
+    if (hello->threads == 0 || hello->threads > INT_MAX)
+        return "it says a number of threads that cannot be";
+    if (hello->memory == 0 || hello->memory > INT64_MAX)
+        return "it says an amount of memory that cannot be";
+    return NULL;
+}
+
 /* A job runs on one class, its first pod's: another would give other bits. */
 static bool takes_class(const SchedCore *core, uint64_t connection, const Hello *hello, SchedActions *actions) {
     const SchedConfig *config = &core->config;
     char theirs[32], ours[32];
-    if (hello->device_class >= CLASS_COUNT) {
-        sched_act_reject(actions, connection, REJECT_DEVICE, "device class %u is not known here", hello->device_class);
-        return false;
-    }
     DeviceClass class = (DeviceClass)hello->device_class;
     class_describe(class, hello->arch, theirs);
     if (config->variants[class] < 0) {
@@ -80,6 +87,12 @@ void sched_on_hello(SchedCore *core, uint64_t connection, const Hello *hello, co
     if (hello->protocol_min > WIRE_PROTOCOL || hello->protocol_max < WIRE_PROTOCOL) {
         sched_act_reject(actions, connection, REJECT_PROTOCOL, "protocol %d is spoken here, %u to %u there", WIRE_PROTOCOL, hello->protocol_min,
             hello->protocol_max);
+        return;
+    }
+    const char *why = hello_objection(hello);
+    if (why) {
+        sched_act_reject(actions, connection, REJECT_DEVICE, "%s", why);
+        sched_act_log(actions, "pod %s refused: %s", hello->node, why);
         return;
     }
     for (uint32_t i = 0; i < core->pod_count; i++) {

@@ -1,6 +1,7 @@
 #include "runtime/sched/survey.h"
 #include "runtime/clock.h"
 #include "runtime/net/curve.h"
+#include "runtime/sched/core.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,9 +58,7 @@ static const char *objection(const Survey *survey, const Hello *hello, const cha
         return "it is another build; start all from one executable";
     if (survey->options.keyed && strncmp(hello->node, sender, sizeof hello->node) != 0)
         return "its key does not prove its name; --node-name must be the key's";
-    if (hello->device_class >= CLASS_COUNT || hello->threads == 0)
-        return "it has a device that is not known here";
-    return survey->count == SURVEY_PODS ? "more pods than are looked at" : NULL;
+    return survey->count == SURVEY_PODS ? "more pods than are looked at" : hello_objection(hello);
 }
 
 static void refuse(Survey *survey, const Hello *hello, const Route *route, const char *why) {

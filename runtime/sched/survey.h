@@ -7,7 +7,7 @@
 
 #include <zmq.h>
 
-enum { SURVEY_PODS = 64 };
+enum { SURVEY_PODS = WIRE_MAX_PODS };
 
 /* A pod that came. */
 typedef struct Surveyed {

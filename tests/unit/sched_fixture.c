@@ -105,6 +105,8 @@ void hello(uint64_t pod) {
     memcpy(says->build_id, config.build_id, 16);
     says->incarnation[0] = (uint8_t)pod;
     says->protocol_min = says->protocol_max = WIRE_PROTOCOL;
+    says->memory = 1 << 20;
+    says->threads = 1;
     says->node[0] = 'n';
     says->node[1] = (char)('0' + pod);
 }

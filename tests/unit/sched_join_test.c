@@ -1,6 +1,7 @@
 /* The scheduler's core. Who is taken in, who is refused and how that is said, and when a job begins. */
 #include "sched_fixture.h"
 
+#include <limits.h>
 #include <string.h>
 
 START_TEST(begins_when_nobody_has_come_for_the_window) {
@@ -100,6 +101,41 @@ START_TEST(refuses_whom_it_cannot_take) {
     const SchedAction *send = action_of(SCHED_ACTION_SEND, 1, WIRE_REJECT);
     ck_assert_ptr_nonnull(send);
     ck_assert_int_eq(send->reject_code, refused[_i].code);
+}
+END_TEST
+
+typedef struct Impossible {
+    uint8_t class;
+    uint32_t threads;
+    uint64_t memory;
+    const char *text; /* NULL: it is taken */
+} Impossible;
+
+static const Impossible impossible[] = {
+    {CLASS_COUNT, 1, 1, "its device is of a class that is not known here"},
+    {CLASS_CPU, 0, 1, "it says a number of threads that cannot be"},
+    {CLASS_CPU, (uint32_t)INT_MAX + 1, 1, "it says a number of threads that cannot be"},
+    {CLASS_CPU, 1, 0, "it says an amount of memory that cannot be"},
+    {CLASS_CPU, 1, (uint64_t)INT64_MAX + 1, "it says an amount of memory that cannot be"},
+    {CLASS_CPU, INT_MAX, INT64_MAX, NULL},
+};
+
+/* They are counted with from there on, as signed numbers. */
+START_TEST(refuses_numbers_that_cannot_be) {
+    const Impossible *numbers = &impossible[_i];
+    begin();
+    hello(1);
+    message.hello.device_class = numbers->class;
+    message.hello.threads = numbers->threads;
+    message.hello.memory = numbers->memory;
+    deliver(1);
+    const SchedAction *send = action_of(SCHED_ACTION_SEND, 1, numbers->text ? WIRE_REJECT : WIRE_WELCOME);
+    ck_assert_ptr_nonnull(send);
+    ck_assert_uint_eq(sched_pod_count(core), numbers->text == NULL);
+    if (numbers->text) {
+        ck_assert_int_eq(send->reject_code, REJECT_DEVICE);
+        ck_assert_str_eq(send->text, numbers->text);
+    }
 }
 END_TEST
 
@@ -215,6 +251,7 @@ int main(void) {
     tcase_add_test(cases, refuses_another_build_with_both_ids);
     tcase_add_test(cases, keys_prove_names);
     tcase_add_loop_test(cases, refuses_whom_it_cannot_take, 0, sizeof refused / sizeof refused[0]);
+    tcase_add_loop_test(cases, refuses_numbers_that_cannot_be, 0, sizeof impossible / sizeof impossible[0]);
     tcase_add_test(cases, takes_a_range_of_protocols_that_holds_ours);
     tcase_add_loop_test(cases, a_pod_that_sees_other_files_ends_the_job, 0, sizeof differences / sizeof differences[0]);
     tcase_add_test(cases, a_job_stays_on_the_device_of_what_is_stored);
