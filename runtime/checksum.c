@@ -1,24 +1,18 @@
 #include "runtime/checksum.h"
+#include "runtime/splitmix.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 enum { RUN_BYTES = 64 << 10 };
 
-static uint64_t mix(uint64_t z) {
-    /* splitmix64 */
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 /* `position`: of the row's first byte among the tensor's. */
 static uint64_t row_checksum(int tensor, uint64_t position, const char *row, int64_t bytes) {
     uint64_t sum = 0;
     for (int64_t before = 0; before < bytes; before += RUN_BYTES) {
         int64_t run = bytes - before < RUN_BYTES ? bytes - before : RUN_BYTES;
-        uint64_t place = mix(position + (uint64_t)before + ((uint64_t)tensor << 56));
-        sum += mix(XXH3_64bits(row + before, (size_t)run) ^ place);
+        uint64_t place = splitmix_hash(position + (uint64_t)before + ((uint64_t)tensor << 56));
+        sum += splitmix_hash(XXH3_64bits(row + before, (size_t)run) ^ place);
     }
     return sum;
 }

@@ -171,7 +171,7 @@ static void measure_candidate(Job *job, const TuneMachine *machine, const PlanOp
     Problem *problem = problem_bind(job, options->leaf, &error);
     if (problem == NULL)
         return;
-    int64_t units = (problem->units + machine->pods - 1) / machine->pods;
+    int64_t units = ceil_div(problem->units, machine->pods);
     NodeTimes *times = &candidate->times;
     times->launch = 0;
     times->compute = (double)units * measure_unit(problem, machine);

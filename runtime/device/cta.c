@@ -1,17 +1,15 @@
 /* One thread-block cluster: its threads run one at a time, each until it waits; then one that is ready goes on. When none is, nobody ever will be,
  * and the launch fails with who waits where. */
 #include "runtime/device/cta.h"
+#include "runtime/splitmix.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- order ---- */
 
-uint64_t runner_random(CtaRunner *runner) { /* splitmix64 */
-    uint64_t z = runner->random += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
+uint64_t runner_random(CtaRunner *runner) {
+    return splitmix_next(&runner->random);
 }
 
 static uint32_t random_below(CtaRunner *runner, uint32_t limit) {

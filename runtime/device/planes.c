@@ -3,10 +3,6 @@
 
 #include "runtime/sched/sched.h"
 
-static int64_t round_up(int64_t value, int64_t unit) {
-    return (value + unit - 1) / unit * unit;
-}
-
 static int64_t count_rows(const PhbTensorArg *tile, int rank) {
     int64_t rows = 1;
     for (int axis = 0; axis + 1 < rank; axis++)
@@ -32,7 +28,7 @@ bool planes_pass(const PhbTensorArg *tile, int rank, PlanesPass *pass) {
     pass->tensors[1] = planes_of(&pass->tensors[0], 2);
     pass->launch = (PhbLaunch){.tensors = pass->tensors,
         .dims = pass->dims,
-        .grid = {(columns + PHB_PLANES_COLUMNS - 1) / PHB_PLANES_COLUMNS, (rows + PHB_PLANES_ROWS - 1) / PHB_PLANES_ROWS, 1},
+        .grid = {ceil_div(columns, PHB_PLANES_COLUMNS), ceil_div(rows, PHB_PLANES_ROWS), 1},
         .supers = {1, 1, 1}};
     return rows > 0 && columns > 0;
 }

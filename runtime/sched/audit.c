@@ -2,17 +2,11 @@
  * must be the one that is stored. */
 #include "runtime/sched/audit.h"
 #include "runtime/sched/core_state.h"
+#include "runtime/splitmix.h"
 
 #include <string.h>
 
 /* ---- which ---- */
-
-static uint64_t mix(uint64_t z) {
-    /* splitmix64 */
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 bool audit_can(const Job *job, const AuditOptions *options, Error *error) {
     return options->percent <= 0 || job->sequence == NULL ||
@@ -20,13 +14,13 @@ bool audit_can(const Job *job, const AuditOptions *options, Error *error) {
 }
 
 AuditChoice audit_choose(const AuditOptions *options, uint64_t job_hash, int64_t units) {
-    uint64_t key = mix(job_hash ^ mix(options->seed + 0x9e3779b97f4a7c15u));
+    uint64_t key = splitmix_hash(job_hash ^ splitmix_hash(options->seed + SPLITMIX_STEP));
     uint64_t share = options->percent >= 100 ? UINT64_MAX : (uint64_t)(options->percent / 100 * 0x1p64);
     return (AuditChoice){.wanted = options->percent > 0, .key = key, .share = share, .always = key % (uint64_t)units};
 }
 
 bool audit_picks(const AuditChoice *choice, uint64_t unit) {
-    return choice->wanted && (unit == choice->always || mix(choice->key ^ mix(unit + 0x9e3779b97f4a7c15u)) <= choice->share);
+    return choice->wanted && (unit == choice->always || splitmix_hash(choice->key ^ splitmix_hash(unit + SPLITMIX_STEP)) <= choice->share);
 }
 
 /* ---- lists of units that are stored and wait for another pod, one for each pod that stored some ---- */

@@ -1,4 +1,5 @@
 #include "runtime/sched/core_state.h"
+#include "runtime/splitmix.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -160,11 +161,7 @@ void sched_act_warn(SchedActions *actions, const char *format, ...) {
 /* ---- pods ---- */
 
 uint64_t sched_random(SchedCore *core) {
-    /* splitmix64 */
-    uint64_t z = core->random += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return splitmix_next(&core->random);
 }
 
 bool sched_pod_live(const Pod *pod) {

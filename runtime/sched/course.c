@@ -205,10 +205,6 @@ void course_deal(Course *course, int64_t nodes) {
     course->kept_bytes = most_kept(course);
 }
 
-static int64_t max64(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 /* An equal part for each step, or the least that there is a plan for; what one leaves is there for the next. */
 static bool fit_steps(Course *course, int64_t memory, Error *error) {
     int64_t part = memory / course->step_count, *least = new_zeroed((size_t)course->step_count, sizeof *least), owed = 0;

@@ -78,7 +78,7 @@ static void split_box(Placement *placement, Box box, int64_t first, int64_t node
     }
 }
 
-/* ---- near: where most of what a unit reads was computed ---- */
+/* ---- near: where the middle of what a unit reads was computed ---- */
 
 /* The node that has the middle of what a unit reads. */
 static int64_t near_node(const Placement *placement, int64_t unit) {
@@ -179,7 +179,7 @@ int64_t placement_count(const Placement *placement, int64_t node) {
     if (placement->policy == PLACE_NEAR)
         return placement->first[node + 1] - placement->first[node];
     int64_t units = placement->problem->units;
-    return node < units ? (units - node + placement->nodes - 1) / placement->nodes : 0;
+    return node < units ? ceil_div(units - node, placement->nodes) : 0;
 }
 
 /* A box is a range where it is one row, or one column, and goes row by row elsewhere. */

@@ -9,9 +9,17 @@ static inline int64_t min64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Of a value that is not negative. */
+static inline int64_t max64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* Of values that are not negative. */
 static inline int64_t ceil_div(int64_t value, int64_t divisor) {
     return value / divisor + (value % divisor != 0);
+}
+
+static inline int64_t round_up(int64_t value, int64_t unit) {
+    return ceil_div(value, unit) * unit;
 }
 
 /* ---- bind.c: a job bound to its kernel: the grid of super-tiles, the stages and chunks of a unit, the tiles of each operand ---- */

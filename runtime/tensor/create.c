@@ -1,4 +1,5 @@
 #include "runtime/measure.h"
+#include "runtime/splitmix.h"
 #include "runtime/tensor/tensor.h"
 
 #include <math.h>
@@ -65,16 +66,8 @@ static void put_element(int dtype, double value, unsigned char *to) {
 
 /* ---- fills ---- */
 
-/* splitmix64, Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. */
-static uint64_t next_random(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
 static double uniform(uint64_t *state) {
-    return ldexp((double)(next_random(state) >> 11), -53);
+    return ldexp((double)(splitmix_next(state) >> 11), -53);
 }
 
 /* Box and Muller, 1958. */
