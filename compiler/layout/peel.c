@@ -108,8 +108,11 @@ static bool find_branches(Peel *p) {
             p->branches[p->count++] = op;
     }
     const IrOp *step = p->ahead.loop->operands.items[2]->def;
-    if (!has_product || !p->count || !step || step->kind != OP_CONST || (int64_t)step->bits <= 0)
-        return false;
+    return has_product && p->count && step && step->kind == OP_CONST && (int64_t)step->bits > 0;
+}
+
+/* Makes the ops that compute it. */
+static bool find_limits(Peel *p) {
     for (int i = 0; i < p->count; i++)
         if (!find_limit(p, p->branches[i]->operands.items[0]))
             return false;
@@ -155,10 +158,11 @@ static bool peel_block(Context *context, IrKernel *kernel, IrBlock *block) {
         if (op->kind != OP_FOR)
             continue;
         Peel p = {.ahead = {context, op, op->regions.items[0], op, NULL}, .kernel = kernel};
-        bool found = find_branches(&p);
-        if (found)
+        if (!find_branches(&p))
+            continue;
+        changed = true; /* if only by a part of a limit */
+        if (find_limits(&p))
             peel(&p);
-        changed |= found;
     }
     return changed;
 }
