@@ -74,10 +74,8 @@ Unit *nvptx_emit(
         .log2 = "llvm.nvvm.lg2.approx.ftz.f",
         .reciprocal = "llvm.nvvm.rcp.approx.ftz.f"};
     e->level = arithmetic;
-    for (int i = 0; i < count; i++) {
-        e->fastmath = stages[i].kernel->signature.fastmath;
+    for (int i = 0; i < count; i++)
         simt_leaf(e, &target->simt, stages[i].kernel, stages[i].entry);
-    }
     return unit;
 }
 
