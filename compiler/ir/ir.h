@@ -119,7 +119,7 @@ void ir_mark_stored(const IrOp *op, bool *stored);
 typedef VEC(const IrOp *) IrOps;
 IrOps ir_shared_arrays(Context *context, const IrKernel *kernel); /* each `shared`, in order */
 bool ir_is_atomic(OpKind kind);
-int ir_values_stored(OpKind kind); /* operands after the offsets: 0 for a load, 2 for atomic_cas and async_copy, 4 for bulk_copy */
+int ir_values_stored(OpKind kind); /* operands after the offsets: 0 for a load, 2 for atomic_cas and async_copy, 4 for bulk_copy, else 1 */
 /* The parameter, or the result of a `shared`, whose memory, or whose planes, an op with ATTR_SLICE accesses; with *is_remote, where not NULL, whether
  * it is, or may be, another CTA's. */
 const IrValue *ir_memory(const IrOp *op, bool *is_remote);

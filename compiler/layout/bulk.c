@@ -109,8 +109,7 @@ static const char *find_refusal(const Bulk *b, const IrOp *dot, const bool *stor
     for (int i = 0; i < 2; i++)
         if ((i == 1 || is_load(dot->operands.items[i])) && !is_slice(b, dot->operands.items[i], stored))
             return "a factor is no slice, at most 256 rows, that is loaded before its loop, or in it at offsets which follow from the loop's index, "
-                   "of a "
-                   "tensor that the kernel does not store to";
+                   "of a tensor that the kernel does not store to";
     return NULL;
 }
 
