@@ -1,13 +1,18 @@
 #!/bin/sh
-# ptx.sh PHOBOSC SAMPLES KERNELS: every variant of every kernel becomes PTX that the assembler accepts without warnings, for the target that suits it, some for
-# sm_90a as well, and that of thread-block clusters for sm_100, too. Attention spills nothing, matrix products no more than they are known to. Exit code 77 where there is
-# no ptxas: then only compilation is tested.
+# ptx.sh PHOBOSC SAMPLES KERNELS: every variant of every kernel becomes PTX that the assembler accepts without warnings, for the target that suits it,
+# some for sm_90a as well, and that of thread-block clusters for sm_100, too, where the assembler knows it. Attention spills nothing, matrix products
+# no more than they are known to. Exit code 77 where there is no ptxas: then only compilation is tested.
 set -eu
 phobosc=$1 samples=$2 kernels=$3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0 images=0
 has_ptxas=$(command -v ptxas || true)
+later=
+if [ -n "$has_ptxas" ]; then
+    printf '.version 8.0\n.target sm_90\n.address_size 64\n' >"$folder/empty"
+    if ptxas -arch=sm_100 "$folder/empty" -o /dev/null 2>/dev/null; then later=sm_100; else echo "sm_100: not tried, ptxas does not know it"; fi
+fi
 
 # Bytes. Sums in 128 registers a thread leave the addresses of a loop's ends without some, and a state that waits between launches more so.
 known_spills() {
@@ -25,8 +30,6 @@ assemble() {
     for image in "$folder"/image-*; do
         images=$((images + 1))
         target=$(sed -n '1s/.*"target": "\([^"]*\)".*/\1/p' "$image")
-        later=
-        [ "$target" = sm_90 ] && later=sm_100
         what="$(basename "$1") $target $(sed -n '1s/.*"values": {\([^}]*\)}.*/\1/p' "$image")"
         if ! ptxas -arch="$target" -v "$image" -o /dev/null 2>"$folder/log"; then
             echo "$what: refused"
@@ -36,7 +39,7 @@ assemble() {
             echo "$what: $(grep warning "$folder/log")"
             failed=1
         fi
-        if [ -n "$later" ] && ! ptxas -arch="$later" "$image" -o /dev/null 2>"$folder/later"; then
+        if [ "$target" = sm_90 ] && [ -n "$later" ] && ! ptxas -arch="$later" "$image" -o /dev/null 2>"$folder/later"; then
             echo "$what: refused for $later"
             cat "$folder/later"
             failed=1
