@@ -352,7 +352,8 @@ bool verify_op(Verifier *v, const IrOp *op) {
         return op->dim ? verify_dim(v, op->dim, SCOPE_LEAF) && check_result_i64(v, op) : verify_broken(v, "the dim is missing");
     if (op->kind == OP_REMOTE)
         return check_remote(v, op);
-    bool is_dot = op->kind == OP_DOT || op->kind == OP_DOT_T || op->kind == OP_MMA || op->kind == OP_MMA_T || op->kind == OP_WGMMA || op->kind == OP_WGMMA_T;
+    bool is_mma = op->kind == OP_MMA || op->kind == OP_MMA_T || op->kind == OP_WGMMA || op->kind == OP_WGMMA_T;
+    bool is_dot = op->kind == OP_DOT || op->kind == OP_DOT_T || is_mma;
     for (int i = is_dot ? 2 : 0; i < op->operands.count; i++)
         if (!verify_value_type(v, operand_type(op, i)))
             return false;

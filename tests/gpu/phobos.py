@@ -1,6 +1,7 @@
 """PTX from `phobosc --emit=ptx` on tensors of PyTorch: loads images through the CUDA driver in PyTorch's own context and launches their kernels.
 
-An image begins with a line `// phobos {...}`, JSON that says what runtime/program.h says of it; what is packed for a launch is PhbGpuCode's parameter."""
+An image begins with a line `// phobos {...}`, JSON that says what runtime/program.h says of it; what is packed for a launch is PhbGpuCode's
+parameter."""
 import ctypes
 import json
 import struct
@@ -36,8 +37,9 @@ def tensor_map(tensor, row_axis, rows, columns, swizzle):
     box = (u32 * rank)(*[columns if k == 0 else rows if axis == row_axis else 1 for k, axis in enumerate(axes)])
     room = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGN)
     at = ctypes.addressof(room) + -ctypes.addressof(room) % MAP_ALIGN
-    _check(_driver.cuTensorMapEncodeTiled(ctypes.c_void_p(at), {1: 0, 2: 1, 4: 2, 8: 4}[size], rank, ctypes.c_void_p(tensor.data_ptr()), extents, strides, box,
-                                          (u32 * rank)(*[1] * rank), 0, {32: 1, 64: 2, 128: 3}[swizzle], 3, 0), "cuTensorMapEncodeTiled")
+    _check(_driver.cuTensorMapEncodeTiled(ctypes.c_void_p(at), {1: 0, 2: 1, 4: 2, 8: 4}[size], rank, ctypes.c_void_p(tensor.data_ptr()),
+                                          extents, strides, box, (u32 * rank)(*[1] * rank), 0, {32: 1, 64: 2, 128: 3}[swizzle], 3, 0),
+           "cuTensorMapEncodeTiled")
     return ctypes.string_at(at, MAP_BYTES)
 
 
@@ -148,7 +150,8 @@ class Image:
     def split(self, tensor, planes):
         """A function that launches the pass which computes a tensor's planes."""
         rows, columns = tensor.numel() // tensor.shape[-1], tensor.shape[-1]
-        matrix, all_planes = tensor.as_strided((rows, columns), tensor.stride()[-2:]), planes.as_strided((PLANES, rows, columns), (rows * planes.stride(-2), *planes.stride()[-2:]))
+        matrix = tensor.as_strided((rows, columns), tensor.stride()[-2:])
+        all_planes = planes.as_strided((PLANES, rows, columns), (rows * planes.stride(-2), *planes.stride()[-2:]))
         grid = [ceildiv(columns, PLANES_COLUMNS), ceildiv(rows, PLANES_ROWS), 1]
         parameter = packed(matrix) + packed(all_planes) + struct.pack("<11q", rows, columns, *grid, 0, 0, 0, 1, 1, 1)
         holder = ctypes.create_string_buffer(parameter, len(parameter))
@@ -157,7 +160,8 @@ class Image:
 
         def launch():
             stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-            _check(_driver.cuLaunchKernel(self.functions[-1], grid[0] * grid[1], 1, 1, stage["threads"], 1, 1, stage["shared"], stream, pointers, None), self.name)
+            _check(_driver.cuLaunchKernel(self.functions[-1], grid[0] * grid[1], 1, 1, stage["threads"], 1, 1, stage["shared"], stream, pointers,
+                                          None), self.name)
 
         launch.keep = holder
         return launch

@@ -130,7 +130,8 @@ static const Case bodies[] = {
     {BULK "%5 = mbarriers_of_all at 1040+16 : shared<i64>[2]\n%6 = copier : bool\nmbarrier_arrive %5, %2\nmbarrier_wait %5, %2, %2\nreturn\n", NULL},
     {BULK "mbarrier_arrive %1, %2\nreturn\n", "operand 1 is no 'mbarriers_of_all'"},
     {BULK "%5 = mbarriers_of_all at 1040+16 : shared<i64>[2]\nmbarrier_expect %5, %2, %3, 256\nreturn\n", "operand 1 is no 'mbarriers'"},
-    {BULK "%5 = mbarriers_of_all at 1040+16 : shared<i64>[2]\nmbarrier_arrive %5, %3\nreturn\n", "an mbarrier's number is of type 'i64', found 'bool'"},
+    {BULK "%5 = mbarriers_of_all at 1040+16 : shared<i64>[2]\nmbarrier_arrive %5, %3\nreturn\n",
+        "an mbarrier's number is of type 'i64', found 'bool'"},
     {BULK "mbarrier_wait %1, %2, %3\nreturn\n", "a parity is of type 'i64', found 'bool'"},
     {"%0 = bulk_ring at 0+1024 : shared<f32>[2, 8, 12]\nreturn\n", "can be swizzled"},
     {"%0 = bulk_ring at 0+1024 : shared<f32>[2, 4, 8]\nreturn\n", "can be swizzled"},
@@ -145,7 +146,8 @@ static const Case bodies[] = {
     {PUT "barrier\nbulk_store %a[%i :+ 8, %i :+ 4] = %4\nreturn\n", "no slot for it"},
     {PUT "%7 = bulk_get %4 : tile<f32>[8, 8]<c1, c2 c4 r1 r2 r4, >\nreturn\n", NULL},
     {PUT "%7 = bulk_get %4 : tile<f32>[8, 4]<, c1 c2 r1 r2 r4, >\nreturn\n", "is no slot for a 'tile<f32>[8, 4]"},
-    {BULK "%5 = const 0.0 : f16\n%6 = broadcast %5 : tile<f16>[8, 8]<c1, c2 c4 r1 r2 r4, >\nbulk_put %6, %4\nreturn\n", "is no slot for a 'tile<f16>[8, 8]"},
+    {BULK "%5 = const 0.0 : f16\n%6 = broadcast %5 : tile<f16>[8, 8]<c1, c2 c4 r1 r2 r4, >\nbulk_put %6, %4\nreturn\n",
+        "is no slot for a 'tile<f16>[8, 8]"},
 #define STORE(slot) "barrier\nbulk_store %a[%i :+ 8, %i :+ 8] = " slot "\n"
 #define PUT_AGAIN(slot) "bulk_put %6, " slot "\nbulk_store_wait 0\nreturn\n"
 #define TOO_SOON "the slot is written before a store of it is waited for"
@@ -165,7 +167,8 @@ static const Case bodies[] = {
 #define FILL_AGAIN "mbarrier_expect %1, %2, %3, 256\nbulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nbulk_store_wait 0\nreturn\n"
     {PUT STORE("%4") "bulk_store_wait 0\n" FILL_AGAIN, NULL}, /* by the thread that has waited */
     {PUT STORE("%4") FILL_AGAIN, TOO_SOON},
-#define TURNS(first) PUT "%7 = const 1 : i64\nfor %2, %i, %7\ndo %8: i64 {\n" first "bulk_put %6, %4\n" STORE("%4") "yield\n}\nbulk_store_done\nreturn\n"
+#define TURNS(first)                                                                                                                                 \
+    PUT "%7 = const 1 : i64\nfor %2, %i, %7\ndo %8: i64 {\n" first "bulk_put %6, %4\n" STORE("%4") "yield\n}\nbulk_store_done\nreturn\n"
     {TURNS("bulk_store_wait 0\nbarrier\n"), NULL},
     {TURNS(""), TOO_SOON},
 #define BRANCH(then, otherwise) PUT STORE("%4") "if %3\nthen {\n" then "yield\n}\nelse {\n" otherwise "yield\n}\nbarrier\n" PUT_AGAIN("%4")
@@ -359,11 +362,13 @@ START_TEST(rings_leave_room) {
 #define COMPUTED(at, to) "%" at " = load %a[%0 :+ 128, %0 :+ 64] : tile<f32>[128, 64]\n%" to " = exp %" at " : tile<f32>[128, 64]\n"
     static const char *const loops[] = {
         /* what a turn makes, */
-        "%5 = for %0, %2, %1, %4 : " NARROW "\ndo %6: i64, %7: " NARROW " {\n%8 = load %a[%6 :+ 64, %0 :+ 16] : tile<f32>[64, 16]\n" COMPUTED("9", "10")
+        "%5 = for %0, %2, %1, %4 : " NARROW "\ndo %6: i64, %7: " NARROW " {\n%8 = load %a[%6 :+ 64, %0 :+ 16] : tile<f32>[64, 16]\n"
+        COMPUTED("9", "10")
         "%11 = dot %10, %8, %7 : " NARROW "\nyield %11\n}\nreturn\n",
         /* a loop in it makes, */
         "%5 = for %0, %2, %1, %4 : " NARROW "\ndo %6: i64, %7: " NARROW " {\n%8 = load %a[%6 :+ 64, %0 :+ 16] : tile<f32>[64, 16]\n"
-        "%9 = for %0, %2, %1, %7 : " NARROW "\ndo %10: i64, %11: " NARROW " {\n" COMPUTED("12", "13") "%14 = dot %13, %8, %11 : " NARROW "\nyield %14\n}\n"
+        "%9 = for %0, %2, %1, %7 : " NARROW "\ndo %10: i64, %11: " NARROW " {\n" COMPUTED("12", "13")
+        "%14 = dot %13, %8, %11 : " NARROW "\nyield %14\n}\n"
         "yield %9\n}\nreturn\n",
         /* and is there before all loops */
         COMPUTED("5", "6") "%7 = for %0, %2, %1, %4 : " NARROW "\ndo %8: i64, %9: " NARROW " {\n"
@@ -398,7 +403,8 @@ START_TEST(products_are_waited_for) {
         {"%8 = for %2, %2, %2, %7 : " TILE "\ndo %9: i64, %10: " TILE " {\n%11 = neg %10 : " TILE "\nyield %11\n}\nreturn\n",
             "operand 1 is read before its 'wgmma' is waited for"},
         {"%8 = wgmma_wait %7, 0 : tile<f32>[64, 8]<c1 r8, c2 c4 r1 r2 r4, r32 r16>\nreturn\n", "operand and result are of different types"},
-        {"%8 = broadcast %0 : tile<f32>[64, 8]<c1 r8, c2 c4 r1 r2 r4, r32 r16>\n%9 = wgmma_t %5, %6, %8 : tile<f32>[64, 8]<c1 r8, c2 c4 r1 r2 r4, r32 r16>\n"
+        {"%8 = broadcast %0 : tile<f32>[64, 8]<c1 r8, c2 c4 r1 r2 r4, r32 r16>\n"
+         "%9 = wgmma_t %5, %6, %8 : tile<f32>[64, 8]<c1 r8, c2 c4 r1 r2 r4, r32 r16>\n"
          "return\n",
             "is not laid out as matrix instructions of four warps have it"},
         {"%8 = const 0.0 : f16\n%9 = broadcast %8 : tile<f16>[8, 16]<, c1 c2 c4 c8 r1, r2 r4>\n%10 = stage %9 at 4096+256 : shared<f16>[8, 16]\n"
@@ -455,11 +461,13 @@ static const Contraction contractions[] = {
     {32, 64, 128, "", "", "", false, STRAIGHT, 128, NULL, 0, 0, 0},                    /* less than 64 rows */
     {256, 64, 256, "", "", "", false, STRAIGHT, 256, NULL, 0, 0, 0},                   /* more registers than a thread has */
     {128, 8, 128, "", "", "", false, STRAIGHT, 256, NULL, 0, 0, 0},                    /* less than one step */
-    {128, 64, 128, "", "%10 = exp %9 : tile<f32>[128, 128]\nstore %c[%i :+ 128, %i :+ 128] = %10\n", "", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* each turn's sum is seen */
-    {128, 64, 128, "", "store %d[%i :+ 128, %i :+ 64] = %7\n", "", false, BY_ROWS, 128, NULL, 0, 0, 0},                                 /* a factor, too */
-    {128, 64, 128, "", "%10 = const 0.5 : f16\nstore once %a[%i, %i] = %10\n", "", false, BY_ROWS, 128, NULL, 0, 0, 0},                 /* what is copied is stored */
+    {128, 64, 128, "", "%10 = exp %9 : tile<f32>[128, 128]\nstore %c[%i :+ 128, %i :+ 128] = %10\n", "", true, STRAIGHT, 256, NULL,
+        0, 0, 0}, /* each turn's sum is seen */
+    {128, 64, 128, "", "store %d[%i :+ 128, %i :+ 64] = %7\n", "", false, BY_ROWS, 128, NULL, 0, 0, 0}, /* a factor, too */
+    {128, 64, 128, "", "%10 = const 0.5 : f16\nstore once %a[%i, %i] = %10\n", "", false, BY_ROWS, 128, NULL, 0, 0, 0}, /* what is copied is stored */
 #define SUM "tile<f32>[128, 128]"
-    {128, 64, 128, "", "", "%10 = convert %4 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %10\n", true, BY_COLUMNS, 256, NULL, 8, 2, 0}, /* two tensors */
+    {128, 64, 128, "", "", "%10 = convert %4 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %10\n", true, BY_COLUMNS, 256,
+        NULL, 8, 2, 0}, /* two tensors */
     {128, 64, 128, "", "", "store %c[%i :+ 128, %2 :+ 128] = %4\n", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* one tensor twice */
     {128, 64, 128, "", "", "%10 = sum %4, 1 : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
                            "store %d[%i :+ 128, %i :+ 128] = %12\n", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* rows are summed */
@@ -468,9 +476,11 @@ static const Contraction contractions[] = {
     {128, 64, 128, "", "", "%10 = load %c[%2 :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
                            "store %d[%i :+ 128, %i :+ 128] = %12\n", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* another slice of what is stored */
     {128, 64, 128, "", "", "%10 = load %c[%i :+ 128, %i :+ 1] : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = add %4, %11 : " SUM "\n"
-                           "%13 = convert %12 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %13\n", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* the same */
-    {128, 64, 128, "", "", "%10 = load %b[%i :+ 128, %i :+ 1] : tile<f16>[128, 1]\n%11 = broadcast %10 : tile<f16>[128, 128]\n%12 = convert %11 : " SUM "\n"
-                           "%13 = mul %4, %12 : " SUM "\n%14 = convert %13 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %14\n", true, BY_COLUMNS, 256, NULL, 8, 2, 0},
+                           "%13 = convert %12 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %13\n", true, STRAIGHT, 256,
+        NULL, 0, 0, 0}, /* the same */
+    {128, 64, 128, "", "", "%10 = load %b[%i :+ 128, %i :+ 1] : tile<f16>[128, 1]\n%11 = broadcast %10 : tile<f16>[128, 128]\n"
+                           "%12 = convert %11 : " SUM "\n%13 = mul %4, %12 : " SUM "\n%14 = convert %13 : tile<f16>[128, 128]\n"
+                           "store %d[%i :+ 128, %i :+ 128] = %14\n", true, BY_COLUMNS, 256, NULL, 8, 2, 0},
 #define GRID "grid x ceildiv(N, 128)\ngrid y ceildiv(N, 128)\n" /* CTAs stay: parts are narrower, so that there are slots enough */
     {128, 64, 128, "", "", "", true, BY_COLUMNS, 256, GRID, 8, 1, 0},
     {128, 64, 128, "", "", "%10 = load %c[%i :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
@@ -491,12 +501,13 @@ static IrModule *read_contraction(Fixture *f, const Contraction *c) {
     char text[1 << 13];
     int length = snprintf(text, sizeof text,
         "phobos-ir 1\nfile \"t.phb\"\nkernel k\n%sdim N\nparam a: tensor<f16>[N, N]\nparam b: tensor<f16>[N, N]\nparam c: tensor<f32>[N, N]\n"
-        "param d: tensor<f16>[N, N]\nparam e: tensor<u8>[N, N]\nparam f: tensor<f64>[N, N]\nparam i: i64\n%s{\n%%0 = const 0.0 : f32\n%%1 = const %d : i64\n%%2 = dim N : i64\n"
+        "param d: tensor<f16>[N, N]\nparam e: tensor<u8>[N, N]\nparam f: tensor<f64>[N, N]\nparam i: i64\n%s{\n"
+        "%%0 = const 0.0 : f32\n%%1 = const %d : i64\n%%2 = dim N : i64\n"
         "%%3 = broadcast %%0 : tile<f32>[%d, %d]\n%%4 = for %%i, %%2, %%1, %%3 : tile<f32>[%d, %d]\ndo %%5: i64, %%6: tile<f32>[%d, %d] {\n"
         "%%7 = load %%a[%%i :+ %d, %%5 :+ %d] : tile<f16>[%d, %d]\n%%8 = load %%b[%%5 :+ %d, %%i :+ %d] : tile<f16>[%d, %d]\n"
         "%%9 = dot %%7, %%8, %%6 : tile<f32>[%d, %d]\n%syield %%9\n}\n%sstore %%c[%%i :+ %d, %%i :+ %d] = %%4\nreturn\n}\n",
-        c->launch, c->grid ? c->grid : "", c->k, c->rows, c->columns, c->rows, c->columns, c->rows, c->columns, c->rows, c->k, c->rows, c->k, c->k, c->columns, c->k,
-        c->columns, c->rows, c->columns, c->inside, c->after, c->rows, c->columns);
+        c->launch, c->grid ? c->grid : "", c->k, c->rows, c->columns, c->rows, c->columns, c->rows, c->columns, c->rows, c->k, c->rows, c->k, c->k,
+        c->columns, c->k, c->columns, c->rows, c->columns, c->inside, c->after, c->rows, c->columns);
     fixture_open(f, text, (size_t)length);
     IrModule *module = ir_read(&f->context);
     fixture_finish(f);

@@ -148,8 +148,8 @@ static void cluster_wait(Simt *s, Span span) {
 
 #define HOST_TARGET                                                                                                                                  \
     .shared_limit = SHARED_LIMIT, .register_limit = REGISTER_LIMIT, .begin = begin, .tensor_base = tensor_base, .thread = thread, .lane = lane,      \
-    .cta = cta, .ctas = ctas, .load = host_load, .store = host_store, .atomic = host_atomic, .barrier = barrier, .shuffle = shuffle, .ballot = ballot,             \
-    .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait
+    .cta = cta, .ctas = ctas, .load = host_load, .store = host_store, .atomic = host_atomic, .barrier = barrier, .shuffle = shuffle,                 \
+    .ballot = ballot, .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait
 
 const SimtTarget simt_cpu = {.name = "the CPU", .elect = elect_low, .warp_values = warp_values, HOST_TARGET};
 #define SIMULATOR                                                                                                                                    \

@@ -51,7 +51,7 @@ typedef struct SimtBulkCopy {
     int map;                                /* its number among the kernel's maps */
     int rank;
     LLVMValueRef coordinates[PHB_MAX_RANK]; /* i32: of the box's first element, the tensor's last axis first. What is outside of the tensor gives 0 */
-    LLVMValueRef shared, mbarrier;          /* i32: bytes from the start of the CTA's shared memory; the mbarrier is told of all the box's bytes. NULL: a store */
+    LLVMValueRef shared, mbarrier;          /* i32: bytes from the start of the CTA's shared memory; told of all the box's bytes. NULL: a store */
     LLVMValueRef predicate;                 /* i1 */
     Span span;
 } SimtBulkCopy;
