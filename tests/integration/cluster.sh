@@ -358,13 +358,17 @@ case_strangers() {
     wait_for sched.log "waiting for pods"
     pod p1 --listen=tcp://127.0.0.1:$((port + 1))
     wait_for sched.log "pod p1 joined"
-    for way in raw http zmtp1 huge stall "idle 200"; do
-        # shellcheck disable=SC2086 # a way and its argument
-        "$junk_peer" $port $way &
-        # shellcheck disable=SC2086
-        "$junk_peer" $((port + 1)) $way &
+    strangers=
+    for to in $port $((port + 1)); do
+        for way in stall "idle 200" raw http zmtp1 huge; do
+            # shellcheck disable=SC2086 # a way and its argument
+            "$junk_peer" "$to" $way &
+            case $way in stall | idle*) ;; *) strangers="$strangers $!" ;; esac # those stay
+        done
     done
-    sleep 1
+    for stranger in $strangers; do
+        ends 0 "$stranger" "a stranger"
+    done
     pod p2
     finished
 }
