@@ -174,6 +174,12 @@ static void record(Pod *pod, const Completion *ended, WireEvent event) {
     trace_add(pod->trace, &event);
 }
 
+/* Of a load, what it turned out to be: at its beginning a fetch is both. */
+static bool crash_where(TraceKind kind, CrashWhen when) {
+    static const int sites[] = {[TRACE_LOAD] = CRASH_LOAD, [TRACE_FETCH] = CRASH_FETCH, [TRACE_COMPUTE] = CRASH_COMPUTE, [TRACE_STORE] = CRASH_STORE};
+    return kind != TRACE_COPY && crash_point((CrashSite)sites[kind], when);
+}
+
 /* ---- tiles that nodes share ---- */
 
 /* The whole of a tile at `rows`, with its halo. */
@@ -240,6 +246,7 @@ static bool take_shared(Pod *pod, const EngineAction *action) {
         if (!pod->fetch(pod->context, &request))
             return false;
         pod->how[action->instruction] = TRACE_FETCH;
+        crash_where(TRACE_FETCH, CRASH_BEGIN);
         pod->begun_ns[action->instruction] = pod->trace != NULL ? clock_ns() : 0;
         return true;
     }
@@ -364,12 +371,6 @@ static void describe_failure(Pod *pod) {
     const char *name = pod->problem->operands[action->operand].name;
     error_set(
         &pod->error, "pod %d: tensor '%s', tile %" PRId64 ": %s", pod->number, name, action->code->uses[action->operand].tile, pod->failure.text);
-}
-
-/* Of a load, what it turned out to be. */
-static bool crash_where(TraceKind kind, CrashWhen when) {
-    static const int sites[] = {[TRACE_LOAD] = CRASH_LOAD, [TRACE_FETCH] = CRASH_FETCH, [TRACE_COMPUTE] = CRASH_COMPUTE, [TRACE_STORE] = CRASH_STORE};
-    return kind != TRACE_COPY && crash_point((CrashSite)sites[kind], when);
 }
 
 static void carry_out(Pod *pod, const EngineAction *action) {
