@@ -59,8 +59,9 @@ says sched.log "pod p2 .*: it is given up"
 whole sched.log 16
 
 # One pod alone is not enough, until another one comes.
-sched --nodes=1 --audit=1% --join-timeout=1
 pod p1
+wait_for p1.log "waiting for a scheduler"
+sched --nodes=1 --audit=1% --join-timeout=1
 ends 1 "$sched" "a scheduler of one pod"
 says sched.log "^error: audit: 1 super-tiles are to be computed again by another pod, and none came for 1 s"
 untouched

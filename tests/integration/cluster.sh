@@ -136,8 +136,9 @@ case_measured_link() {
     finished
     grep -q "^autotune: .*, link 5e+08 B/s (given), leaf 1e+09 F/s (given)" sched.log || fail "what is given is not taken"
     grep -q "^measured the link" sched.log && fail "what is given was measured"
-    sched --autotune --nodes=2 --join-timeout=1
     pod p0
+    wait_for p0.log "waiting for a scheduler"
+    sched --autotune --nodes=2 --join-timeout=1
     ends 1 "$sched" scheduler
     says sched.log "waited 1 s for 2 pods; came: p0"
     kill "$p0" && wait "$p0" || true
@@ -279,8 +280,9 @@ PERL
 
 case_too_few() {
     make_job 3
-    sched --nodes=2 --join-timeout=1
     pod p1
+    wait_for p1.log "waiting for a scheduler"
+    sched --nodes=2 --join-timeout=1
     ends 1 "$sched" scheduler
     says sched.log "waited 1 s for 2 pods; came: p1"
     ends 1 "$p1" p1
