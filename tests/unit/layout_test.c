@@ -133,12 +133,27 @@ static const Case bodies[] = {
     {BULK "%5 = mbarriers_of_all at 1040+16 : shared<i64>[2]\nmbarrier_arrive %5, %3\nreturn\n",
         "an mbarrier's number is of type 'i64', found 'bool'"},
     {BULK "mbarrier_wait %1, %2, %3\nreturn\n", "a parity is of type 'i64', found 'bool'"},
+    {"barrier_of 1\nbarrier_of 0\nreturn\n", NULL},
+    {"barrier_of 1\nbarrier_of 0\nbarrier_of 1\nbarrier_of 0\nreturn\n", NULL},
+    {"barrier_of 1\nreturn\n", "the other half of the warps does not come to it"},
+    {"barrier_of 0\nreturn\n", "the other half of the warps does not come to it"},
+    {"barrier_of 0\nbarrier_of 1\nreturn\n", "the other half of the warps does not come to it"},
+    {"barrier_of 1\nbarrier_of 1\nbarrier_of 0\nreturn\n", "the other half of the warps does not come to it"},
+    {"barrier_of 1\nbarrier\nbarrier_of 0\nreturn\n", "the other half of the warps does not come to it"},
+    {"barrier_of 2\nbarrier_of 0\nreturn\n", "which half of the warps"},
     {"%0 = bulk_ring at 0+1024 : shared<f32>[2, 8, 12]\nreturn\n", "can be swizzled"},
     {"%0 = bulk_ring at 0+1024 : shared<f32>[2, 4, 8]\nreturn\n", "can be swizzled"},
     {"%0 = bulk_ring at 0+1024 : shared<f32>[8, 8]\nreturn\n", "a ring is shared memory of rank 3"},
     {"%0 = mbarriers at 0+16 : shared<f32>[2]\nreturn\n", "mbarriers are 'shared<i64>' of rank 1"},
     {BULK "%5 = const 1 : i64\nfor %2, %5, %5\ndo %6: i64 {\nmbarrier_expect %1, %2, %3, 256\n"
-     "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nyield\n}\nreturn\n", "no barrier stands between"},
+          "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nyield\n}\nreturn\n",
+        "no barrier stands between"},
+    {BULK "%5 = const 1 : i64\nfor %2, %5, %5\ndo %6: i64 {\nbarrier_of 1\nbarrier_of 0\nmbarrier_expect %1, %2, %3, 256\n"
+          "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nyield\n}\nreturn\n",
+        NULL},
+    {BULK "%5 = const 1 : i64\nfor %2, %5, %5\ndo %6: i64 {\nbarrier_of 1\nmbarrier_expect %1, %2, %3, 256\n"
+          "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nbarrier_of 0\nyield\n}\nreturn\n",
+        "no barrier stands between"},
 /* and the way back */
 #define PUT BULK "%5 = const 0.0 : f32\n%6 = broadcast %5 : tile<f32>[8, 8]<c1, c2 c4 r1 r2 r4, >\nbulk_put %6, %4\n"
     {PUT "barrier\nbulk_store %a[%i :+ 8, %i :+ 8] = %4\nbulk_store_wait 0\nbulk_store_done\nreturn\n", NULL},
@@ -571,6 +586,42 @@ START_TEST(slots_leave_room) {
 }
 END_TEST
 
+/* Sums that begin at 0 in each turn: of two groups of four warps one comes to the barrier before it multiplies, the other one behind. */
+START_TEST(promoted_sums) {
+    static const LayoutLimits limits = {.shared_bytes = 227 << 10, .registers = 255, .tensor_cores = true, .bulk = true};
+    static const struct { int rows, halves; } cases[] = {{64, 0}, {128, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int rows = cases[i].rows;
+        char text[1 << 12];
+        int length = snprintf(text, sizeof text,
+            "phobos-ir 1\nfile \"t.phb\"\nkernel k\ndim N\nparam a: tensor<f16>[N, N]\nparam c: tensor<f32>[N, N]\nparam i: i64\n{\n"
+            "%%0 = const 0.0 : f32\n%%1 = const 32 : i64\n%%2 = dim N : i64\n%%3 = broadcast %%0 : tile<f32>[%d, 64]\n"
+            "%%4 = for %%i, %%2, %%1, %%3 : tile<f32>[%d, 64]\ndo %%5: i64, %%6: tile<f32>[%d, 64] {\n"
+            "%%7 = load %%a[%%i :+ %d, %%5 :+ 32] : tile<f16>[%d, 32]\n%%8 = load %%a[%%5 :+ 32, %%i :+ 64] : tile<f16>[32, 64]\n"
+            "%%9 = dot %%7, %%8, %%3 : tile<f32>[%d, 64]\n%%10 = add %%6, %%9 : tile<f32>[%d, 64]\nyield %%10\n}\n"
+            "store %%c[%%i :+ %d, %%i :+ 64] = %%4\nreturn\n}\n",
+            rows, rows, rows, rows, rows, rows, rows, rows);
+        Fixture f;
+        const char *why = NULL;
+        fixture_open(&f, text, (size_t)length);
+        IrModule *module = ir_read(&f.context);
+        fixture_finish(&f);
+        ck_assert_msg(module != NULL, "%s", f.messages);
+        IrKernel *kernel = module->kernels.items[0];
+        ck_assert_msg(layout_kernel(&f.context, kernel, &limits, &why), "%s", why);
+        const char *broken = ir_verify(&f.context, module);
+        ck_assert_msg(!broken, "%s", broken);
+        ck_assert_int_eq(count_ops(kernel->body, OP_WGMMA), 1);
+        ck_assert_int_eq(count_ops(kernel->body, OP_BARRIER_OF), cases[i].halves);
+        const IrOp *loop = kernel->body->first;
+        while (loop->kind != OP_FOR)
+            loop = loop->next;
+        ck_assert_int_eq(count_ops(loop->regions.items[0], OP_BARRIER), cases[i].halves ? 0 : 1);
+        fixture_close(&f);
+    }
+}
+END_TEST
+
 #define COUNT(table) (int)(sizeof table / sizeof *table)
 
 int main(void) {
@@ -587,6 +638,7 @@ int main(void) {
     tcase_add_loop_test(tests, products_are_waited_for, 0, 12);
     tcase_add_loop_test(tests, contractions_by_bulk_copies, 0, COUNT(contractions));
     tcase_add_loop_test(tests, slots_leave_room, 0, 3);
+    tcase_add_test(tests, promoted_sums);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
