@@ -5,6 +5,7 @@
 typedef struct Life {
     const IrValue *value;
     int first, last, uses; /* positions of the op that makes it and of the last that uses it; how many use it */
+    bool is_stored;        /* one of these is a store */
 } Life;
 
 typedef struct Lives {
@@ -32,7 +33,7 @@ static void begin_life(Lives *l, const IrValue *value) {
     if (!takes_registers(l, value))
         return;
     l->of[value->id] = l->lives.count;
-    Life life = {value, l->next, l->next, 0};
+    Life life = {value, l->next, l->next, 0, false};
     vec_push(l->context->arena, &l->lives, life);
 }
 
@@ -46,6 +47,7 @@ static void note_block(Lives *l, const IrBlock *block) {
                 Life *life = &l->lives.items[l->of[op->operands.items[i]->id]];
                 life->last = first;
                 life->uses++;
+                life->is_stored |= op->kind == OP_STORE;
             }
         for (int r = 0; r < op->regions.count; r++)
             note_block(l, op->regions.items[r]);
@@ -63,13 +65,15 @@ int layout_registers(const Type *type) {
     return bits > 32 ? bits / 32 : 1;
 }
 
-/* Without loops, what is loaded or computed element by element to be used once comes a few vectors at a time. */
+/* Without loops, what is loaded or computed element by element to be used once comes a few vectors at a time. But stores stay behind all loads before
+ * them, of other tensors too: what is stored is there as a whole by then, and where it is much, leaves little beside it. */
 static int registers_of(const Life *life, bool is_straight) {
-    enum { STREAMED = 8 };
+    enum { STREAMED = 8, MUCH = 64 };
     const IrOp *op = life->value->def;
     int registers = layout_registers(life->value->type);
     bool by_element = op && (op->kind == OP_LOAD || (op->kind >= OP_ADD && op->kind <= OP_CONVERT)); /* as ops.def groups them */
-    return is_straight && life->uses == 1 && by_element && registers > STREAMED ? STREAMED : registers;
+    bool is_streamed = is_straight && life->uses == 1 && by_element && !(life->is_stored && registers >= MUCH);
+    return is_streamed && registers > STREAMED ? STREAMED : registers;
 }
 
 static bool is_straight(const IrKernel *kernel) {

@@ -304,6 +304,29 @@ START_TEST(barriers_where_needed) {
 }
 END_TEST
 
+/* ---- registers ---- */
+
+/* The sum of two tiles of [rows, 128], in 256 threads: loads come a few vectors at a time, so does what is stored, unless it is much. */
+START_TEST(registers_of_straight_code) {
+    static const struct {
+        int rows, registers;
+    } cases[] = {{64, 16}, {128, 64}};
+    char body[1 << 10];
+    const int rows = cases[_i].rows;
+    snprintf(body, sizeof body,
+        "%%0 = const 0 : i64\n%%1 = load %%a[%%i :+ %d, %%i :+ 128] : tile<f32>[%d, 128]\n"
+        "%%2 = load %%a[%%i :+ %d, %%0 :+ 128] : tile<f32>[%d, 128]\n"
+        "%%3 = add %%1, %%2 : tile<f32>[%d, 128]\nstore %%a[%%i :+ %d, %%i :+ 128] = %%3\nreturn\n",
+        rows, rows, rows, rows, rows, rows);
+    Fixture f;
+    const char *why;
+    IrModule *module = lay_out(&f, "launch 256, 0, 0\n", body, &why);
+    ck_assert_msg(module != NULL, "%s", why);
+    ck_assert_int_eq(module->kernels.items[0]->registers, cases[_i].registers);
+    fixture_close(&f);
+}
+END_TEST
+
 /* ---- masks ---- */
 
 #define MASKED(before, mask, a, b, c)                                                                                                                \
@@ -632,6 +655,7 @@ int main(void) {
     tcase_add_loop_test(tests, memory_level_rules, 0, COUNT(bodies));
     tcase_add_test(tests, value_level_has_none_of_it);
     tcase_add_loop_test(tests, barriers_where_needed, 0, COUNT(kernels));
+    tcase_add_loop_test(tests, registers_of_straight_code, 0, 2);
     tcase_add_loop_test(tests, masks_of_whole_tiles, 0, COUNT(masks));
     tcase_add_test(tests, what_does_not_fit);
     tcase_add_loop_test(tests, rings_leave_room, 0, 3);
