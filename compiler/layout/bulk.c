@@ -13,16 +13,7 @@
  * of four warps the second comes to that barrier before it multiplies, so that one group adds while the other one's products run. */
 #include "compiler/layout/bulk.h"
 
-enum {
-    MOST_SLOTS = 8,
-    CHAINED_SLOTS = 3, /* at most, and LEAST_CHAINED: chain.c refills slots as soon as they are free */
-    LEAST_CHAINED = 2,
-    WARPGROUP = 128,
-    GROUP_ROWS = 64,
-    ACCUMULATORS = 128, /* registers a thread */
-    MOST_BOX = 256,     /* rows and columns of a bulk copy */
-    STEP = 16,          /* elements along k of an instruction */
-};
+enum { MOST_BOX = 256, STEP = 16 }; /* rows and columns of a bulk copy; elements along k of an instruction */
 
 /* ---- which products ---- */
 
@@ -34,7 +25,7 @@ static bool is_power(int64_t n) {
     return (n & (n - 1)) == 0;
 }
 
-static bool is_load(const IrValue *tile) {
+bool bulk_is_load(const IrValue *tile) {
     return tile->def && tile->def->kind == OP_LOAD;
 }
 
@@ -42,7 +33,7 @@ static bool is_load(const IrValue *tile) {
 static bool is_slice(const Bulk *b, const IrValue *tile, const bool *stored) {
     const IrOp *load = tile->def;
     int axes[2];
-    if (!is_load(tile) || tile->type->rank != 2)
+    if (!bulk_is_load(tile) || tile->type->rank != 2)
         return false;
     const IrValue *tensor = ir_memory(load, NULL);
     int last = load->operands.items[0]->type->rank - 1;
@@ -64,7 +55,8 @@ static bool has_shape(const IrOp *dot) {
     const Type *a = dot->operands.items[0]->type, *b = dot->operands.items[1]->type, *result = dot->results.items[0]->type;
     int64_t rows = tile_rows(result), columns = tile_columns(result), k = tile_columns(a);
     bool is_half = (a->scalar == PHB_F16 || a->scalar == PHB_BF16) && a->scalar == b->scalar && result->scalar == PHB_F32;
-    return is_half && is_power(rows) && is_power(columns) && is_power(k) && rows >= GROUP_ROWS && columns >= STEP && columns <= MOST_BOX && k >= STEP;
+    return is_half && is_power(rows) && is_power(columns) && is_power(k) && rows >= BULK_GROUP_ROWS && columns >= STEP && columns <= MOST_BOX &&
+           k >= STEP;
 }
 
 static void add_op(IrOp **ops, int *count, IrOp *op) {
@@ -85,11 +77,11 @@ static void add_dot(Bulk *b, IrOp *dot) {
     }
     for (int i = 0; i < 2; i++) {
         const IrValue *factor = dot->operands.items[i];
-        bool is_turns = is_load(factor) && ir_is_inside(factor, b->ahead.loop);
+        bool is_turns = bulk_is_load(factor) && ir_is_inside(factor, b->ahead.loop);
         b->is_chained |= !is_turns;
         if (is_turns)
             add_op(b->loads, &b->load_count, factor->def);
-        else if (is_load(factor))
+        else if (bulk_is_load(factor))
             add_op(b->kept, &b->kept_count, factor->def);
     }
 }
@@ -108,7 +100,7 @@ static const char *find_refusal(const Bulk *b, const IrOp *dot, const bool *stor
     if (!has_shape(dot))
         return "such instructions want factors of f16 or bf16 alike, and powers of two: 64 rows or more, 16 to 256 columns, 16 or more along k";
     for (int i = 0; i < 2; i++)
-        if ((i == 1 || is_load(dot->operands.items[i])) && !is_slice(b, dot->operands.items[i], stored))
+        if ((i == 1 || bulk_is_load(dot->operands.items[i])) && !is_slice(b, dot->operands.items[i], stored))
             return "a factor is no slice, at most 256 rows, that is loaded before its loop, or in it at offsets which follow from the loop's index, "
                    "of a tensor that the kernel does not store to";
     return NULL;
@@ -134,94 +126,8 @@ static bool find_products(Bulk *b, const bool *stored) {
     return b->load_count > 0;
 }
 
-/* Of shared memory that slots for the slices take, one of each. */
-static int64_t slots_bytes(IrOp *const *loads, int count) {
-    int64_t bytes = 0;
-    for (int i = 0; i < count; i++)
-        bytes += layout_bulk_slot_bytes(loads[i]->results.items[0]->type);
-    return bytes;
-}
-
-static int64_t elements_of_product(const IrOp *dot) {
-    const Type *type = dot->results.items[0]->type;
-    return tile_rows(type) * tile_columns(type);
-}
-
-/* Of the sums, and where they are promoted of what the loop carries besides. */
-static int64_t elements_of(const Bulk *b) {
-    int64_t elements = 0;
-    for (int i = 0; b->is_chained && i < b->dot_count; i++)
-        elements += elements_of_product(b->dots[i]);
-    for (int i = 0; !b->is_chained && i < b->sum_count; i++)
-        elements += elements_of_product(b->sums[i].last) * (b->sums[i].add ? 2 : 1);
-    return elements;
-}
-
-/* Turns whose slots are not free while one multiplies: its own and the one before. */
-static int running_turns(const Bulk *b) {
-    return b->is_promoted ? 1 : 2;
-}
-
-/* Threads that hold the accumulators: as many groups of four warps as there are rows for, at most two where registers allow; 0 where none suffice. */
-static int64_t threads_of(const Bulk *b) {
-    enum { FEW_GROUPS = 2, MOST_GROUPS = 2 };
-    int64_t elements = elements_of(b), rows = INT32_MAX, groups;
-    for (int i = 0; i < b->dot_count; i++) {
-        const Type *type = b->dots[i]->results.items[0]->type, *first = b->dots[i]->operands.items[0]->type;
-        rows = tile_rows(type) < rows ? tile_rows(type) : rows;
-        if (!is_load(b->dots[i]->operands.items[0]) && tile_rows(first) * tile_columns(first) > elements)
-            elements = tile_rows(first) * tile_columns(first);
-    }
-    for (groups = rows / GROUP_ROWS < FEW_GROUPS ? 1 : FEW_GROUPS; groups <= MOST_GROUPS; groups *= 2)
-        if (elements / (groups * WARPGROUP) <= ACCUMULATORS)
-            return groups * WARPGROUP;
-    return 0;
-}
-
-static int64_t round_up(int64_t n, int64_t to) {
-    return (n + to - 1) / to * to;
-}
-
-static int64_t mbarriers_bytes(const Bulk *b, int64_t slots) {
-    enum { ALIGN = 16 };
-    int64_t sets = b->is_chained ? b->load_count + 1 : 1;
-    return sets * round_up(slots * (int64_t)sizeof(int64_t), ALIGN) + (b->kept_count ? ALIGN : 0);
-}
-
-/* Of shared memory that is taken where the loop has so many slots beside `reserved` bytes. What aligns rings behind other things holds mbarriers,
- * too; where the loop is chained, some come between its rings. */
-static int64_t taken_bytes(const Bulk *b, int64_t slots, int64_t reserved) {
-    int64_t rings = slots * slots_bytes(b->loads, b->load_count) + slots_bytes(b->kept, b->kept_count), mbarriers = mbarriers_bytes(b, slots);
-    int64_t before = round_up(reserved, BULK_ALIGN), with_mbarriers = round_up(reserved + mbarriers, BULK_ALIGN);
-    return rings + (b->is_chained || with_mbarriers == before ? with_mbarriers : before + mbarriers);
-}
-
-/* That fit into so many bytes. */
-static int64_t most_slots(const Bulk *b, int64_t bytes, int64_t reserved) {
-    int64_t slots = bytes / slots_bytes(b->loads, b->load_count);
-    while (slots > 0 && taken_bytes(b, slots, reserved) > bytes)
-        slots--;
-    return slots;
-}
-
-/* As many as fit beside `reserved` bytes, or as @pipeline says. Where few registers hold the sums, another CTA on the multiprocessor is worth more than
- * further slots. */
-static bool choose_slots(Bulk *b, const LayoutLimits *limits, int64_t reserved) {
-    enum { RESERVED = 1024, ENOUGH = 4, FEW_SUMS = 64 }; /* bytes that a CTA takes beside its own */
-    int64_t most = most_slots(b, limits->shared_bytes, reserved), shared = most_slots(b, (limits->shared_bytes - RESERVED) / 2, reserved);
-    int64_t threads = threads_of(b), wanted = b->is_chained ? CHAINED_SLOTS : MOST_SLOTS, least = b->is_chained ? LEAST_CHAINED : running_turns(b) + 1;
-    if (!threads)
-        return false;
-    const Dim *stages = b->kernel->signature.pipeline;
-    bool is_given = stages && dim_is_int(stages, &wanted);
-    if (!is_given && elements_of(b) / threads <= FEW_SUMS && shared >= (b->is_chained ? LEAST_CHAINED : ENOUGH))
-        most = shared;
-    b->slots = (int)(wanted < most ? wanted : most);
-    return b->slots >= least && (!is_given || b->slots == wanted);
-}
-
 static bool match_loop(Bulk *b, const LayoutLimits *limits, const bool *stored) {
-    return b->ahead.loop->kind == OP_FOR && find_products(b, stored) && choose_slots(b, limits, 0);
+    return b->ahead.loop->kind == OP_FOR && find_products(b, stored) && bulk_choose_slots(b, limits, 0);
 }
 
 static Bulk bulk_of(Context *context, IrKernel *kernel, IrOp *loop) {
@@ -235,7 +141,7 @@ static void mark_block(Context *context, IrKernel *kernel, const LayoutLimits *l
         if (op->kind != OP_FOR)
             continue;
         Bulk bulk = bulk_of(context, kernel, op);
-        int64_t wanted = match_loop(&bulk, limits, stored) ? threads_of(&bulk) : 0;
+        int64_t wanted = match_loop(&bulk, limits, stored) ? bulk_threads(&bulk) : 0;
         int64_t given = kernel->signature.launch_threads;
         if (!wanted || (given && given != wanted))
             continue;
@@ -257,12 +163,12 @@ const char *layout_bulk_refusal(Context *context, IrKernel *kernel, const Layout
         return why;
     if (!find_products(b, stored))
         return "something else in its loop uses a factor, or is a product that cannot, or the loop's step is no constant";
-    if (!threads_of(b))
+    if (!bulk_threads(b))
         return "the sums of its loop take more registers than the threads of a CTA have";
-    if (!choose_slots(b, limits, 0))
+    if (!bulk_choose_slots(b, limits, 0))
         return "the slices of enough turns do not fit into shared memory, or of as many as @pipeline asks for";
     int64_t given = kernel->signature.launch_threads;
-    return given && given != threads_of(b) ? "@launch gives it another number of threads than its sums want" : NULL;
+    return given && given != bulk_threads(b) ? "@launch gives it another number of threads than its sums want" : NULL;
 }
 
 static void remark_block(Context *context, IrKernel *kernel, const LayoutLimits *limits, const bool *stored, const IrBlock *block) {
@@ -370,9 +276,9 @@ static void copy_next(Bulk *b, IrValue *number) {
 static void begin_copies(Bulk *b) {
     if (b->ahead.tiles)
         tiles_begin(&b->ahead, b->next);
-    for (int turn = 0; b->ahead.tiles && turn < b->slots - running_turns(b); turn++)
+    for (int turn = 0; b->ahead.tiles && turn < b->slots - bulk_running_turns(b); turn++)
         copy_next(b, ahead_int(&b->ahead, turn));
-    for (int turn = 0; !b->ahead.tiles && turn < b->slots - running_turns(b); turn++) {
+    for (int turn = 0; !b->ahead.tiles && turn < b->slots - bulk_running_turns(b); turn++) {
         b->ahead.turn = ahead_value(&b->ahead, OP_ADD, type_i64(b), b->ahead.loop->operands.items[0], ahead_int(&b->ahead, turn * bulk_step(b)));
         copy_turn(b, ahead_int(&b->ahead, turn));
     }
@@ -452,12 +358,12 @@ static void turn_over(Bulk *b) {
     b->ahead.at = b->ahead.body->first;
     IrValue *wait[3] = {b->mbarriers, number, parity};
     ahead_op(&b->ahead, OP_MBARRIER_WAIT, wait, 3, NULL);
-    bool in_halves = b->kernel->threads > WARPGROUP;
+    bool in_halves = b->kernel->threads > BULK_WARPGROUP;
     if (!b->is_promoted)
         ahead_op(&b->ahead, OP_BARRIER, NULL, 0, NULL);
     else if (in_halves)
         ahead_op(&b->ahead, OP_BARRIER_OF, NULL, 0, NULL)->dim = dim_int(b->ahead.context->dims, 1);
-    int ahead = b->slots - running_turns(b);
+    int ahead = b->slots - bulk_running_turns(b);
     IrValue *slots = ahead_int(&b->ahead, b->slots), *next = ahead_value(&b->ahead, OP_ADD, i64, number, ahead_int(&b->ahead, 1));
     IrValue *filled = ahead_value(&b->ahead, OP_ADD, i64, number, ahead_int(&b->ahead, ahead));
     filled = ahead_select(&b->ahead, ahead_value(&b->ahead, OP_LT, type_bool(b), filled, slots), filled, ahead_value(&b->ahead, OP_SUB, i64, filled, slots));
@@ -493,7 +399,7 @@ static bool find_marked(Bulk *b) {
 bool layout_bulk_stays(Context *context, IrKernel *kernel, IrOp *loop, const LayoutLimits *limits, int64_t bytes) {
     enum { LEAST_OF_TILES = 4 };
     Bulk bulk = bulk_of(context, kernel, loop), *b = &bulk;
-    bool can = find_marked(b) && !b->is_chained && !b->is_promoted && choose_slots(b, limits, bytes) && b->slots >= LEAST_OF_TILES;
+    bool can = find_marked(b) && !b->is_chained && !b->is_promoted && bulk_choose_slots(b, limits, bytes) && b->slots >= LEAST_OF_TILES;
     for (int i = 0; can && i < b->load_count; i++)
         can = b->loads[i]->kind == OP_LOAD;
     return can;
@@ -506,7 +412,7 @@ static int64_t bytes_beside(const Bulk *b) {
 }
 
 static bool move_slices(Bulk *b, const LayoutLimits *limits, const char **why) {
-    if (!choose_slots(b, limits, bytes_beside(b))) {
+    if (!bulk_choose_slots(b, limits, bytes_beside(b))) {
         *why = "shared memory has no room for the slices of enough turns beside what else it needs there";
         return false;
     }

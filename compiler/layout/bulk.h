@@ -5,6 +5,7 @@
 #include "compiler/layout/layout.h"
 
 enum { BULK_MOST_DOTS = 24, BULK_MOST_COPIES = 2 * BULK_MOST_DOTS };
+enum { BULK_WARPGROUP = 128, BULK_GROUP_ROWS = 64 }; /* threads of a matrix instruction, and rows */
 
 typedef struct Bulk {
     Ahead ahead;
@@ -20,6 +21,7 @@ typedef struct Bulk {
     bool is_chained; /* a turn uses its own sums, or a factor is no slice of the turn */
 } Bulk;
 
+bool bulk_is_load(const IrValue *tile);
 const Type *bulk_slot_type(const Bulk *b, const IrOp *load);
 int64_t bulk_load_bytes(const IrOp *load); /* that come when its slot is filled */
 int64_t bulk_step(const Bulk *b);          /* from turn to turn */
@@ -30,6 +32,14 @@ void bulk_copy(Bulk *b, const IrOp *load, IrValue *ring, IrValue *mbarriers, IrV
 IrValue *bulk_carry(Bulk *b, IrValue *first); /* a further value that the loop carries: its argument */
 IrValue *bulk_wait(Bulk *b, IrValue *tile, int left);
 IrOp *bulk_guard(Bulk *b); /* puts the loop into a branch that is taken where it has turns; gives what ends the taken branch */
+
+/* ---- bulk_slots.c ---- */
+
+int bulk_running_turns(const Bulk *b); /* whose slots are not free while one multiplies: its own and the one before */
+/* That hold the accumulators: as many groups of four warps as there are rows for, at most two where registers allow; 0 where none suffice. */
+int64_t bulk_threads(const Bulk *b);
+/* Sets b->slots: as many as fit beside `reserved` bytes of shared memory, or as @pipeline says. False: those do not fit, or they are too few. */
+bool bulk_choose_slots(Bulk *b, const LayoutLimits *limits, int64_t reserved);
 
 /* ---- chain.c ---- */
 
