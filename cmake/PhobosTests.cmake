@@ -1,4 +1,4 @@
-# How tests are declared. Labels: unit, golden, diag, run, integration, fuzz, sim, maths, bench; long for what `build.sh test` leaves out without --long; threads
+# How tests are declared. Labels: unit, golden, diag, run, integration, fuzz, sim, maths, foreign, bench; long for what `build.sh test` leaves out without --long; threads
 # for what also runs under ThreadSanitizer.
 
 # phobos_unit_test(name [THREADS] SOURCES a_test.c ... LIBS phobos_frontend ...): one libcheck executable; THREADS where what it tests has some.
