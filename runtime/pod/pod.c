@@ -40,7 +40,7 @@ struct Pod {
     bool *spoilt;         /* by instruction: one of them went wrong */
     Shelf *shelf;         /* NULL: no tile is at home here */
     void *shelf_memory;
-    int64_t shelf_loads[SHELF_LOADS]; /* places; instructions after the engine's; -1: unused */
+    int64_t shelf_lanes[SHELF_LANES]; /* places that are brought, by load and then by fetch; instructions after the engine's; -1: unused */
     int shelf_flying;
     TraceKind *how; /* by instruction: what is done */
     PodMoved moved;
@@ -192,31 +192,61 @@ static void view_tile(const Pod *pod, int tensor, const int64_t at[COORDINATES],
     memcpy(view->extent, region->extent, sizeof view->extent);
 }
 
-/* Begins the loads whose turn it is. */
+/* A tile of the shelf comes from its file. */
+static void load_shelf(Pod *pod, uint32_t instruction) {
+    int tensor;
+    int64_t tile, at[COORDINATES];
+    void *rows;
+    TileView view;
+    shelf_tile(pod->shelf, pod->shelf_lanes[instruction - engine_instructions(pod->plan)], &tensor, &tile, &rows);
+    tile_coordinates(pod->problem, tensor, tile, at);
+    StoreTask task = {
+        .instruction = instruction,
+        .file = &pod->problem->job->tensors[tensor],
+        .rows = rows,
+        .begun_ns = pod->trace != NULL ? &pod->begun_ns[instruction] : NULL,
+    };
+    view_tile(pod, tensor, at, rows, &task.region, &view);
+    task.rank = view.rank;
+    task.element = view.element;
+    task.pitch = view.pitch;
+    pod->how[instruction] = TRACE_LOAD;
+    store_submit(pod->store, &task);
+}
+
+/* Asks for the whole of a tile, which is to lie at `rows`. False: it is to come from its file. */
+static bool fetch_from_peer(Pod *pod, int tensor, int64_t tile, void *rows, FetchRequest request) {
+    Region region;
+    request.tensor = (uint32_t)tensor;
+    request.peer = (uint32_t)shelf_source(pod->shelf, tensor, tile);
+    request.home = (uint32_t)shelf_home(pod->shelf, tensor, tile);
+    tile_coordinates(pod->problem, tensor, tile, request.tile);
+    view_tile(pod, tensor, request.tile, rows, &region, &request.into);
+    memcpy(request.region.extent, region.extent, sizeof region.extent);
+    if (!pod->fetch(pod->context, &request))
+        return false;
+    pod->how[request.tag] = TRACE_FETCH;
+    crash_where(TRACE_FETCH, CRASH_BEGIN);
+    pod->begun_ns[request.tag] = pod->trace != NULL ? clock_ns() : 0;
+    return true;
+}
+
+/* Begins what of the shelf has its turn. */
 static void fill_shelf(Pod *pod) {
-    int64_t place;
-    while (pod->status == POD_RUNNING && shelf_next(pod->shelf, &place)) {
-        int lane = 0, tensor;
-        while (pod->shelf_loads[lane] >= 0)
-            lane++;
-        pod->shelf_loads[lane] = place;
-        int64_t tile, at[COORDINATES];
-        void *rows;
-        TileView view;
-        shelf_tile(pod->shelf, place, &tensor, &tile, &rows);
-        tile_coordinates(pod->problem, tensor, tile, at);
-        StoreTask task = {
-            .instruction = engine_instructions(pod->plan) + (uint32_t)lane,
-            .file = &pod->problem->job->tensors[tensor],
-            .rows = rows,
-            .begun_ns = pod->trace != NULL ? &pod->begun_ns[engine_instructions(pod->plan) + (uint32_t)lane] : NULL,
-        };
-        view_tile(pod, tensor, at, rows, &task.region, &view);
-        task.rank = view.rank;
-        task.element = view.element;
-        task.pitch = view.pitch;
-        pod->shelf_flying++;
-        store_submit(pod->store, &task);
+    for (int way = 0; way < SHELF_WAYS; way++) {
+        int64_t place, tile;
+        while (pod->status == POD_RUNNING && shelf_next(pod->shelf, (ShelfWay)way, &place)) {
+            int lane = way == SHELF_BY_LOAD ? 0 : SHELF_LOADS, tensor;
+            void *rows;
+            while (pod->shelf_lanes[lane] >= 0)
+                lane++;
+            pod->shelf_lanes[lane] = place;
+            pod->shelf_flying++;
+            shelf_tile(pod->shelf, place, &tensor, &tile, &rows);
+            FetchRequest request = {.tag = engine_instructions(pod->plan) + (uint32_t)lane, .passed_on = true, .place = place};
+            if (way == SHELF_BY_LOAD || !fetch_from_peer(pod, tensor, tile, rows, request))
+                load_shelf(pod, (uint32_t)request.tag);
+        }
     }
 }
 
@@ -235,21 +265,9 @@ static bool take_shared(Pod *pod, const EngineAction *action) {
         return false;
     int64_t tile = action->code->uses[action->operand].tile, place;
     switch (shelf_want(pod->shelf, action->operand, tile, &place)) {
-    case SHELF_ELSEWHERE: {
-        FetchRequest request = {
-            .tag = action->instruction, .tensor = (uint32_t)action->operand, .peer = (uint32_t)shelf_home(pod->shelf, action->operand, tile)};
-        Region region;
-        tile_coordinates(pod->problem, action->operand, tile, request.tile);
-        void *rows = arena_slot(&pod->arena, action->operand, action->code->uses[action->operand].slot);
-        view_tile(pod, action->operand, request.tile, rows, &region, &request.into);
-        memcpy(request.region.extent, region.extent, sizeof region.extent);
-        if (!pod->fetch(pod->context, &request))
-            return false;
-        pod->how[action->instruction] = TRACE_FETCH;
-        crash_where(TRACE_FETCH, CRASH_BEGIN);
-        pod->begun_ns[action->instruction] = pod->trace != NULL ? clock_ns() : 0;
-        return true;
-    }
+    case SHELF_ELSEWHERE:
+        return fetch_from_peer(pod, action->operand, tile, arena_slot(&pod->arena, action->operand, action->code->uses[action->operand].slot),
+            (FetchRequest){.tag = action->instruction});
     case SHELF_COMING:
         shelf_await(pod->shelf, place, action->instruction);
         fill_shelf(pod);
@@ -266,18 +284,21 @@ static bool take_shared(Pod *pod, const EngineAction *action) {
 static void take_shelved(Pod *pod, const Completion *ended) {
     uint32_t lane = ended->instruction - engine_instructions(pod->plan);
     bool well = ended->well;
-    int64_t place = pod->shelf_loads[lane], tile, at[COORDINATES];
+    int64_t place = pod->shelf_lanes[lane], tile, at[COORDINATES];
     uint32_t waiter;
     int tensor;
     void *rows;
     TileView view;
     Region region;
-    pod->shelf_loads[lane] = -1;
+    pod->shelf_lanes[lane] = -1;
     pod->shelf_flying--;
     shelf_tile(pod->shelf, place, &tensor, &tile, &rows);
+    TraceKind kind = pod->how[ended->instruction];
+    if (kind == TRACE_FETCH)
+        crash_where(kind, CRASH_END);
     if (well) {
-        WireEvent event = {.kind = TRACE_LOAD, .operand = (uint32_t)tensor, .tile = (uint64_t)tile, .bytes = bytes_of(pod, tensor, tile)};
-        count_move(&pod->moved, TRACE_LOAD, event.bytes);
+        WireEvent event = {.kind = (uint8_t)kind, .operand = (uint32_t)tensor, .tile = (uint64_t)tile, .bytes = bytes_of(pod, tensor, tile)};
+        count_move(&pod->moved, kind, event.bytes);
         record(pod, ended, event);
     }
     tile_coordinates(pod->problem, tensor, tile, at);
@@ -303,6 +324,7 @@ ShelfState pod_want(Pod *pod, int tensor, const int64_t at[COORDINATES], int64_t
             return SHELF_ELSEWHERE;
     }
     ShelfState state = shelf_want(pod->shelf, tensor, tile_number(problem, tensor, at), place);
+    fill_shelf(pod);
     if (state == SHELF_HERE) {
         int same_tensor;
         int64_t number;
@@ -311,8 +333,7 @@ ShelfState pod_want(Pod *pod, int tensor, const int64_t at[COORDINATES], int64_t
         shelf_tile(pod->shelf, *place, &same_tensor, &number, &rows);
         view_tile(pod, tensor, at, rows, &region, tile);
     }
-    fill_shelf(pod);
-    return state;
+    return state == SHELF_COMING && !shelf_promises(pod->shelf, *place) ? SHELF_ELSEWHERE : state;
 }
 
 bool pod_share(Pod *pod, const Placement *placement, int64_t node, Error *error) {
@@ -334,6 +355,10 @@ void pod_fetched(Pod *pod, uint32_t instruction) {
 }
 
 void pod_load(Pod *pod, uint32_t instruction) {
+    if (instruction >= engine_instructions(pod->plan)) {
+        load_shelf(pod, instruction);
+        return;
+    }
     pod->how[instruction] = TRACE_LOAD;
     move_tile(pod, &pod->issued[instruction], NULL);
 }
@@ -580,7 +605,7 @@ static bool open_parts(Pod *pod, const PodOptions *options, Error *error) {
     if (memory == NULL)
         return false;
     arena_init(&pod->arena, pod->plan, memory);
-    pod->store = store_open(options->threads < 2 ? 2 : options->threads, 2 * (int)engine_instructions(pod->plan) + SHELF_LOADS, pod->device,
+    pod->store = store_open(options->threads < 2 ? 2 : options->threads, 2 * (int)engine_instructions(pod->plan) + SHELF_LANES, pod->device,
         instruction_ended, pod, error);
     if (pod->store != NULL && options->leased)
         store_lease(pod->store, 0);
@@ -601,7 +626,7 @@ static void take_spaces(Pod *pod) {
 
 Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error) {
     Pod *pod = new_zeroed(1, sizeof *pod);
-    uint32_t instructions = engine_instructions(plan) + SHELF_LOADS;
+    uint32_t instructions = engine_instructions(plan) + SHELF_LANES;
     pod->plan = plan;
     pod->problem = plan->problem;
     pod->number = options->number;
@@ -609,8 +634,8 @@ Pod *pod_open(const Plan *plan, const PodOptions *options, Error *error) {
     pod->fetch = options->fetch;
     pod->context = options->context;
     pod->shelved = options->shelved;
-    for (int lane = 0; lane < SHELF_LOADS; lane++)
-        pod->shelf_loads[lane] = -1;
+    for (int lane = 0; lane < SHELF_LANES; lane++)
+        pod->shelf_lanes[lane] = -1;
     pod->how = new_zeroed(instructions, sizeof *pod->how);
     pod->trace = options->trace;
     pod->begun_ns = new_zeroed(instructions, sizeof *pod->begun_ns);

@@ -115,8 +115,8 @@ void store_close(Store *store); /* nothing may be in flight */
 
 typedef void PodRangeDone(void *context, uint64_t tag, int64_t units, uint64_t checksum); /* every unit of a range is stored */
 
-/* Offered each load of a tile that is at home elsewhere; `tag` is the instruction. True: taken over, until pod_fetched, or pod_load where it is to
- * come from its file after all. */
+/* Offered each load of a tile that is at home elsewhere; `tag` is the instruction, or says where on the shelf it is to be passed on from. True: taken
+ * over, until pod_fetched, or pod_load where it is to come from its file after all. */
 typedef bool PodFetch(void *context, const FetchRequest *request);
 /* Asks peers for what of a tile, which has been read from here otherwise, lives with them: each piece is to be answered by pod_fetched. Returns how many
  * there are, and their bytes. */
@@ -171,7 +171,7 @@ void pod_revoke(Pod *pod);                 /* before it is closed where a write 
 bool pod_share(Pod *pod, const Placement *placement, int64_t node, Error *error);
 void pod_fetched(Pod *pod, uint32_t instruction);
 void pod_load(Pod *pod, uint32_t instruction);
-/* A tile that is at home here, for a peer; it begins to be loaded where nobody wanted it before. */
+/* A tile that is at home here or passed on, for a peer; it begins to be brought where nobody wanted it before. */
 ShelfState pod_want(Pod *pod, int tensor, const int64_t at[COORDINATES], int64_t *place, TileView *tile);
 
 int pod_fd(const Pod *pod); /* readable when pod_turn has something to do */

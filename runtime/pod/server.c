@@ -229,7 +229,7 @@ static void take_peers(PodServer *server, const Peers *peers) {
         say(server, LOG_WARNING, "there is no room to keep tiles for other pods: they load them from files");
     if (!pod_share(server->pod, server->placement, peers->node, &error))
         say(server, LOG_WARNING, "%s", error.text);
-    tile_plane_join(server->tiles, server->pod, server->agent.job_id, peers, engine_instructions(server->plan));
+    tile_plane_join(server->tiles, server->pod, server->agent.job_id, peers, engine_instructions(server->plan) + SHELF_FETCHES);
 }
 
 static void perform(PodServer *server, const AgentAction *action) {

@@ -6,12 +6,20 @@
 /* A tile that was asked for, at its place. */
 typedef struct Place {
     ShelfState state;
+    ShelfWay way;
+    bool begun;
     int operand;
     int64_t tile;
     uint8_t *rows;
     int64_t waiter; /* the instruction that takes a copy when it is there, or -1 */
-    int64_t next;   /* in the queue of those to be loaded */
+    int64_t next;   /* in the queue of those that are to come the same way */
 } Place;
+
+/* Places in state COMING that wait for their turn. */
+typedef struct Queue {
+    int64_t first, last; /* -1: none */
+    int running, most;
+} Queue;
 
 struct Shelf {
     const Plan *plan;
@@ -21,14 +29,15 @@ struct Shelf {
     int32_t **places;       /* of each operand: 1 + the place of a tile, 0: it was not asked for */
     int64_t *first, *taken; /* of each operand: its first place, how many are taken */
     Place *items;
-    int64_t queue_first, queue_last; /* of places in state COMING that wait for their turn; -1: none */
-    int loading;
+    Queue queues[SHELF_WAYS];
 };
 
 Shelf *shelf_new(const Plan *plan, const Placement *placement, int64_t node, void *memory) {
     size_t operands = (size_t)plan->problem->operand_count;
     Shelf *shelf = new_zeroed(1, sizeof *shelf);
-    *shelf = (Shelf){.plan = plan, .placement = placement, .node = node, .base = memory, .queue_first = -1, .queue_last = -1};
+    *shelf = (Shelf){.plan = plan, .placement = placement, .node = node, .base = memory};
+    shelf->queues[SHELF_BY_LOAD] = (Queue){-1, -1, 0, SHELF_LOADS};
+    shelf->queues[SHELF_BY_FETCH] = (Queue){-1, -1, 0, SHELF_FETCHES};
     shelf->places = new_zeroed(operands, sizeof *shelf->places);
     shelf->first = new_zeroed(operands, sizeof *shelf->first);
     shelf->taken = new_zeroed(operands, sizeof *shelf->taken);
@@ -61,11 +70,31 @@ void shelf_free(Shelf *shelf) {
 int64_t shelf_home(const Shelf *shelf, int operand, int64_t tile) {
     int64_t at[COORDINATES];
     tile_coordinates(shelf->plan->problem, operand, tile, at);
+    return tile_home(shelf->plan, shelf->placement, operand, at);
+}
+
+int64_t shelf_source(const Shelf *shelf, int operand, int64_t tile) {
+    int64_t at[COORDINATES];
+    tile_coordinates(shelf->plan->problem, operand, tile, at);
     return tile_source(shelf->plan, shelf->placement, shelf->node, operand, at);
 }
 
+static bool is_here(const Shelf *shelf, int operand, int64_t tile) {
+    int64_t at[COORDINATES];
+    tile_coordinates(shelf->plan->problem, operand, tile, at);
+    return tile_is_shelved(shelf->plan, shelf->placement, shelf->node, operand, at);
+}
+
+static void enqueue(Shelf *shelf, int64_t place) {
+    Place *item = &shelf->items[place];
+    Queue *queue = &shelf->queues[item->way];
+    item->next = -1;
+    *(queue->last >= 0 ? &shelf->items[queue->last].next : &queue->first) = place;
+    queue->last = place;
+}
+
 ShelfState shelf_want(Shelf *shelf, int operand, int64_t tile, int64_t *place) {
-    if (!shelf->plan->fetched[operand] || shelf_home(shelf, operand, tile) != shelf->node)
+    if (!is_here(shelf, operand, tile))
         return SHELF_ELSEWHERE;
     int32_t *known = &shelf->places[operand][tile];
     if (*known == 0) {
@@ -75,23 +104,29 @@ ShelfState shelf_want(Shelf *shelf, int operand, int64_t tile, int64_t *place) {
         Place *item = &shelf->items[taken];
         item->state = SHELF_COMING;
         item->tile = tile;
-        item->next = -1;
-        *(shelf->queue_last >= 0 ? &shelf->items[shelf->queue_last].next : &shelf->queue_first) = taken;
-        shelf->queue_last = taken;
+        item->way = shelf_home(shelf, operand, tile) == shelf->node ? SHELF_BY_LOAD : SHELF_BY_FETCH;
+        enqueue(shelf, taken);
     }
     *place = *known - 1;
     return shelf->items[*place].state;
 }
 
-bool shelf_next(Shelf *shelf, int64_t *place) {
-    if (shelf->loading == SHELF_LOADS || shelf->queue_first < 0)
+bool shelf_next(Shelf *shelf, ShelfWay way, int64_t *place) {
+    Queue *queue = &shelf->queues[way];
+    if (queue->running == queue->most || queue->first < 0)
         return false;
-    *place = shelf->queue_first;
-    shelf->queue_first = shelf->items[*place].next;
-    if (shelf->queue_first < 0)
-        shelf->queue_last = -1;
-    shelf->loading++;
+    *place = queue->first;
+    queue->first = shelf->items[*place].next;
+    if (queue->first < 0)
+        queue->last = -1;
+    queue->running++;
+    shelf->items[*place].begun = true;
     return true;
+}
+
+bool shelf_promises(const Shelf *shelf, int64_t place) {
+    const Place *item = &shelf->items[place];
+    return item->way == SHELF_BY_LOAD || item->begun;
 }
 
 void shelf_await(Shelf *shelf, int64_t place, uint32_t instruction) {
@@ -101,7 +136,7 @@ void shelf_await(Shelf *shelf, int64_t place, uint32_t instruction) {
 
 bool shelf_ended(Shelf *shelf, int64_t place, bool well, uint32_t *waiter) {
     Place *item = &shelf->items[place];
-    shelf->loading--;
+    shelf->queues[item->way].running--;
     item->state = well ? SHELF_HERE : SHELF_BROKEN;
     *waiter = (uint32_t)item->waiter;
     bool awaited = item->waiter >= 0;

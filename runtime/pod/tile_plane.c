@@ -27,6 +27,7 @@ typedef enum Nearness {
 typedef struct Source {
     char endpoint[256], node[KEY_NAME];
     void *socket; /* DEALER; NULL: nothing was asked for yet */
+    bool near;    /* of this host: what is at home there is as near in its file */
     bool unsent;  /* it could not take what was sent: there is no connection yet, or no more */
     Nearness nearness;
     uint64_t near_ms; /* since when it is to be asked, or was; 0: nothing was wanted yet */
@@ -156,6 +157,7 @@ void tile_plane_join(TilePlane *plane, Pod *pod, const uint8_t job_id[16], const
     for (uint32_t s = 0; s < peers->peers_count; s++) {
         memcpy(plane->sources[s].endpoint, peers->peers[s].endpoint, sizeof plane->sources[s].endpoint);
         memcpy(plane->sources[s].node, peers->peers[s].node, sizeof plane->sources[s].node);
+        plane->sources[s].near = peers->peers[s].near;
     }
     plane->fetches = fetch_new((int)instructions, peers->peers_count);
 }
@@ -288,6 +290,8 @@ void tile_plane_shelved(TilePlane *plane, int64_t place, const TileView *tile) {
 
 /* ---- fetching ---- */
 
+static bool fetch_from(TilePlane *plane, const FetchRequest *request);
+
 static void wait_to_gather(TilePlane *plane, const FetchRequest *request) {
     if (plane->waiting_count == plane->waiting_capacity) {
         size_t capacity = plane->waiting_capacity > 0 ? 2 * plane->waiting_capacity : 64;
@@ -299,6 +303,26 @@ static void wait_to_gather(TilePlane *plane, const FetchRequest *request) {
         plane->waiting_capacity = capacity;
     }
     plane->waiting[plane->waiting_count++] = *request;
+}
+
+/* From the tile's home, where it was to come from who passes it on, else from its file. */
+static void fetch_elsewhere(TilePlane *plane, const Source *source, const FetchAction *action) {
+    FetchRequest request = action->request;
+    if (plane->rounds != NULL) {
+        say(plane, LOG_INFO, "cannot fetch a tile from %s yet: %s", source->endpoint, action->why);
+        wait_to_gather(plane, &request);
+        return;
+    }
+    bool passed = request.peer != request.home;
+    request.peer = request.home;
+    passed = passed && fetch_from(plane, &request);
+    say(plane, passed ? LOG_INFO : LOG_WARNING, "cannot fetch a tile from %s: %s; it comes from its %s",
+        *source->endpoint ? source->endpoint : "a peer", action->why, passed ? "home" : "file");
+    if (passed)
+        return;
+    if (request.passed_on) /* the load may write zeros first */
+        serve_grow(plane->serve, request.place, &request.into, 0);
+    pod_load(plane->pod, (uint32_t)action->tag);
 }
 
 static void perform(TilePlane *plane, const FetchAction *action) {
@@ -320,15 +344,11 @@ static void perform(TilePlane *plane, const FetchAction *action) {
     case FETCH_DONE:
         pod_fetched(plane->pod, (uint32_t)action->tag);
         break;
+    case FETCH_GREW:
+        serve_grow(plane->serve, action->request.place, &action->request.into, action->request.got);
+        break;
     case FETCH_FAILED:
-        if (plane->rounds != NULL) {
-            say(plane, LOG_INFO, "cannot fetch a tile from %s yet: %s", source->endpoint, action->why);
-            wait_to_gather(plane, &action->request);
-            break;
-        }
-        say(plane, LOG_WARNING, "cannot fetch a tile from %s: %s; it comes from its file", *source->endpoint ? source->endpoint : "a peer",
-            action->why);
-        pod_load(plane->pod, (uint32_t)action->tag);
+        fetch_elsewhere(plane, source, action);
         break;
     }
 }
@@ -443,7 +463,7 @@ static void gather_waiting(TilePlane *plane) {
     plane->waiting_count = kept;
 }
 
-bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request) {
+static bool fetch_from(TilePlane *plane, const FetchRequest *request) {
     if (request->peer >= plane->source_count || plane->sources[request->peer].endpoint[0] == '\0')
         return false;
     Source *source = &plane->sources[request->peer];
@@ -453,6 +473,16 @@ bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request) {
         return true;
     return (source->nearness == NEAR_NOT || source->nearness == NEAR_HERE) && reach(plane, source) &&
            fetch_start(plane->fetches, request, clock_ms());
+}
+
+bool tile_plane_fetch(TilePlane *plane, const FetchRequest *request) {
+    if (plane->rounds != NULL)
+        return fetch_from(plane, request);
+    if (request->home >= plane->source_count || plane->sources[request->home].near)
+        return false;
+    FetchRequest again = *request;
+    again.peer = again.home;
+    return fetch_from(plane, request) || (request->peer != request->home && fetch_from(plane, &again));
 }
 
 void tile_plane_lose(TilePlane *plane, const Peers *peers) {

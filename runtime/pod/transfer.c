@@ -89,16 +89,18 @@ void tile_copy(const TileView *from, const Region *region, const TileView *to, c
 /* ---- serving ---- */
 
 typedef struct Served {
-    bool active, refused, waits;
+    bool active, refused;
+    bool coming;  /* the tile is, to `place`; `there` of its bytes are there */
     bool blocked; /* until the next tick */
     FetchCode code;
     uint64_t connection, transfer;
     uint32_t tensor; /* with `tile_at`: what was asked for */
     int64_t tile_at[PHB_MAX_RANK];
-    int64_t place; /* waits: for what */
+    int64_t place;
+    uint64_t there;
     TileView tile;
     Region region;
-    uint64_t offset, total;
+    uint64_t offset, total; /* total: 0 as long as the tile is not known */
     uint32_t credit, chunk;
     uint64_t heard_ms;
 } Served;
@@ -169,7 +171,6 @@ static Served *served_begin(Serve *serve, uint64_t connection, const Fetch *fetc
 
 /* The region was not looked at before: the tile's extents were not known. */
 static void served_answer(Served *served, const TileView *tile, FetchCode code) {
-    served->waits = false;
     if (served->refused)
         return;
     served->code = code;
@@ -189,15 +190,30 @@ void serve_fetch(Serve *serve, uint64_t connection, const Fetch *fetch, const Ti
 
 void serve_await(Serve *serve, uint64_t connection, const Fetch *fetch, int64_t place, uint64_t now_ms) {
     Served *served = served_begin(serve, connection, fetch, now_ms);
-    served->waits = !served->refused;
+    served->coming = !served->refused;
     served->place = place;
+}
+
+void serve_grow(Serve *serve, int64_t place, const TileView *tile, uint64_t there) {
+    for (int i = 0; i < TRANSFER_SERVED; i++) {
+        Served *served = &serve->transfers[i];
+        if (!served->active || !served->coming || served->place != place || served->refused)
+            continue;
+        if (memcmp(served->region.extent, tile->extent, sizeof tile->extent[0] * (size_t)tile->rank) != 0)
+            continue; /* what is there of a part of it nobody knows */
+        if (served->total == 0)
+            served_answer(served, tile, FETCH_GONE);
+        served->there = there;
+    }
 }
 
 void serve_ready(Serve *serve, int64_t place, const TileView *tile) {
     for (int i = 0; i < TRANSFER_SERVED; i++) {
         Served *served = &serve->transfers[i];
-        if (served->active && served->waits && served->place == place)
-            served_answer(served, tile, FETCH_GONE);
+        if (!served->active || !served->coming || served->place != place)
+            continue;
+        served->coming = false;
+        served_answer(served, tile, FETCH_GONE);
     }
 }
 
@@ -247,10 +263,12 @@ bool serve_next(Serve *serve, ServeAction *action) {
             action->slot = slot;
             return true;
         }
-        if (served->waits || served->credit == 0)
+        if (served->credit == 0)
             continue;
         uint64_t left = served->total - served->offset;
         size_t length = left < served->chunk ? (size_t)left : served->chunk;
+        if (served->coming && (served->total == 0 || served->there < served->offset + length))
+            continue;
         *action = (ServeAction){
             .kind = SERVE_CHUNK,
             .connection = served->connection,
@@ -301,6 +319,7 @@ typedef struct Fetching {
     uint64_t again_ms, got_ms; /* again: when it is to be asked for once more */
     int spoilt;                /* chunks that were wrong since one was right */
     bool refused;              /* at the last asking */
+    bool grew;                 /* since the last action that says so */
     bool ask, ended, well;     /* actions that are due */
     const char *why;
 } Fetching;
@@ -419,7 +438,10 @@ bool fetch_start(FetchPlane *plane, const FetchRequest *request, uint64_t now_ms
         .request = *request,
         .order = plane->next_order++,
         .transfer = plane->next_request++ << ASKING_BITS,
+        .got = request->got,
         .total = total};
+    if (request->passed_on)
+        begin(plane, fetching, now_ms);
     begin_waiting(plane, now_ms);
     return true;
 }
@@ -487,6 +509,7 @@ void fetch_chunk(FetchPlane *plane, uint32_t peer, const Chunk *chunk, const voi
     Region place = landing(&fetching->request);
     tile_unpack(&fetching->request.into, &place, fetching->got, bulk_length - had, (const char *)bulk + had);
     fetching->got += bulk_length - had;
+    fetching->grew = fetching->request.passed_on;
     fetching->got_ms = now_ms;
     fetching->spoilt = 0;
     fetching->again_ms = now_ms + TRANSFER_RETRY_MS;
@@ -597,18 +620,25 @@ static bool make_credit(const FetchPlane *plane, Fetching *fetching, FetchAction
     return true;
 }
 
+static void make_told(const Fetching *fetching, FetchActionKind kind, FetchAction *action) {
+    *action =
+        (FetchAction){.kind = kind, .tag = fetching->request.tag, .peer = fetching->request.peer, .why = fetching->why, .request = fetching->request};
+    action->request.got = fetching->got;
+}
+
 bool fetch_next(FetchPlane *plane, FetchAction *action) {
     for (int n = 0; n < plane->capacity; n++) {
         Fetching *fetching = &plane->transfers[plane->turn];
         plane->turn = (plane->turn + 1) % plane->capacity;
         if (!fetching->active)
             continue;
+        if (fetching->grew) {
+            fetching->grew = false;
+            make_told(fetching, FETCH_GREW, action);
+            return true;
+        }
         if (fetching->ended) {
-            *action = (FetchAction){.kind = fetching->well ? FETCH_DONE : FETCH_FAILED,
-                .tag = fetching->request.tag,
-                .peer = fetching->request.peer,
-                .why = fetching->why,
-                .request = fetching->request};
+            make_told(fetching, fetching->well ? FETCH_DONE : FETCH_FAILED, action);
             fetching->active = false;
             return true;
         }

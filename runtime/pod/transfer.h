@@ -58,8 +58,10 @@ void serve_free(Serve *serve);
 /* `tile` is what the fetch asks for, or NULL with the reason in `code`; its memory stays as it is. A fetch of a tile that the same peer has asked for
  * before takes the place of the earlier one. */
 void serve_fetch(Serve *serve, uint64_t connection, const Fetch *fetch, const TileView *tile, FetchCode code, uint64_t now_ms);
-/* The tile that the fetch asks for is coming: it is answered by serve_ready of the same place. */
+/* The tile that the fetch asks for is coming: it is answered by serve_ready of the same place, and before that as far as serve_grow says. */
 void serve_await(Serve *serve, uint64_t connection, const Fetch *fetch, int64_t place, uint64_t now_ms);
+void serve_grow(
+    Serve *serve, int64_t place, const TileView *tile, uint64_t there); /* so many of its bytes are there, row after row; 0: none any more */
 void serve_ready(Serve *serve, int64_t place, const TileView *tile); /* NULL: it will not come */
 void serve_credit(Serve *serve, uint64_t connection, const Credit *credit, uint64_t now_ms);
 /* Forgets whom nothing was heard from for long; who could not take a chunk is tried again. */
@@ -76,14 +78,18 @@ typedef struct FetchPlane FetchPlane;
 typedef struct FetchRequest {
     uint64_t tag;  /* the caller's name for it */
     uint32_t peer; /* whom to ask */
+    uint32_t home; /* whom the caller asks where that one fails */
     uint32_t tensor;
     int64_t tile[PHB_MAX_RANK];
     TileView into; /* the whole of `region` goes here, at its origin */
     Region region;
-    bool apart; /* it goes to the start of `into` instead */
+    uint64_t got;   /* bytes that are there already */
+    bool apart;     /* it goes to the start of `into` instead */
+    bool passed_on; /* from `place` of the shelf, while it comes: it is asked for at once, since others wait */
+    int64_t place;
 } FetchRequest;
 
-typedef enum FetchActionKind { FETCH_SEND_FETCH, FETCH_SEND_CREDIT, FETCH_DONE, FETCH_FAILED } FetchActionKind;
+typedef enum FetchActionKind { FETCH_SEND_FETCH, FETCH_SEND_CREDIT, FETCH_GREW, FETCH_DONE, FETCH_FAILED } FetchActionKind;
 
 typedef struct FetchAction {
     FetchActionKind kind;
@@ -91,8 +97,8 @@ typedef struct FetchAction {
     uint32_t peer;
     Fetch fetch; /* its token is the shell's to fill in */
     Credit credit;
-    const char *why; /* FAILED */
-    FetchRequest request; /* FAILED */
+    const char *why;      /* FAILED */
+    FetchRequest request; /* FAILED, and GREW, of what is passed on: `got` says how far it came */
 } FetchAction;
 
 /* For at most `capacity` requests at a time, to `peers` peers. */

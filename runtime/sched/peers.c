@@ -64,7 +64,8 @@ void sched_name_peers(const SchedCore *core, const Pod *pod, Peers *peers) {
     peers->peers_count = core->lane_count;
     for (uint32_t i = 0; i < core->lane_count; i++) {
         memset(&peers->peers[i], 0, sizeof peers->peers[i]);
-        if (!same_host(pod, &core->pods[i]) && sched_pod_live(&core->pods[i]))
+        peers->peers[i].near = same_host(pod, &core->pods[i]);
+        if (&core->pods[i] != pod && sched_pod_live(&core->pods[i]))
             memcpy(peers->peers[i].endpoint, core->pods[i].tile_endpoint, sizeof peers->peers[i].endpoint);
         memcpy(peers->peers[i].node, core->pods[i].node, sizeof peers->peers[i].node);
     }

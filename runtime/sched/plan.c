@@ -156,6 +156,7 @@ Plan *plan_make(const Problem *problem, int64_t memory, Error *error) {
     plan->slots = new_zeroed(operands, sizeof *plan->slots);
     plan->kept = new_zeroed(operands, sizeof *plan->kept);
     plan->fetched = new_zeroed(operands, sizeof *plan->fetched);
+    plan->trees = new_zeroed(operands, sizeof *plan->trees);
     plan->shelf = new_zeroed(operands, sizeof *plan->shelf);
     for (size_t t = 0; t < operands; t++)
         plan->kept[t] = tile_is_shared(problem, &problem->operands[t]);
@@ -175,6 +176,9 @@ Plan *plan_make(const Problem *problem, int64_t memory, Error *error) {
 void plan_free(Plan *plan) {
     if (plan == NULL)
         return;
+    for (int t = 0; t < plan->problem->operand_count; t++)
+        readers_free(plan->trees[t]);
+    free(plan->trees);
     free(plan->slots);
     free(plan->kept);
     free(plan->fetched);

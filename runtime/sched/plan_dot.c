@@ -10,20 +10,20 @@ static const char *colour_of(int operand) {
     return tensor_colours[operand % (int)(sizeof tensor_colours / sizeof tensor_colours[0])];
 }
 
-static bool is_home(const PlanView *view, int64_t node, int operand, int64_t tile) {
+static bool is_shelved(const PlanView *view, int64_t node, int operand, int64_t tile) {
     int64_t at[COORDINATES];
     tile_coordinates(view->plan->problem, operand, tile, at);
-    return view->plan->fetched[operand] && tile_source(view->plan, view->placement, node, operand, at) == node;
+    return tile_is_shelved(view->plan, view->placement, node, operand, at);
 }
 
-static void print_home_name(FILE *out, int operand, int64_t tile) {
-    fprintf(out, "h%d_%" PRId64, operand, tile);
+static void print_shelf_name(FILE *out, int64_t node, int operand, int64_t tile) {
+    fprintf(out, "h%" PRId64 "_%d_%" PRId64, node, operand, tile);
 }
 
 /* A tile in a node's memory: by the use that brought it, or where it is on the node's shelf, once for all of them. */
 static void print_tile_name(const PlanView *view, int64_t node, int operand, const TileUse *use) {
-    if (is_home(view, node, operand, use->tile))
-        print_home_name(view->out, operand, use->tile);
+    if (is_shelved(view, node, operand, use->tile))
+        print_shelf_name(view->out, node, operand, use->tile);
     else
         fprintf(view->out, "t%" PRId64 "_%d_%" PRId64 "_%" PRId64, node, operand, use->slot, use->made);
 }
@@ -108,7 +108,7 @@ static void print_outside(PlanView *view, int64_t node, const Instruction *instr
     bool store = instruction->kind == INSTRUCTION_STORE, fetch = instruction->kind == INSTRUCTION_FETCH;
     if (fetch) {
         fputs("  ", out);
-        print_home_name(out, instruction->operand, instruction->tile);
+        print_shelf_name(out, view->source, instruction->operand, instruction->tile);
         fputs(" -> ", out);
     } else if (!store) {
         fprintf(out, "  in%d -> ", instruction->operand);

@@ -140,8 +140,9 @@ static void print_operand(const PlanView *view, int index) {
         fputc(']', out);
     }
     int64_t slots = view->plan->slots[index];
-    fprintf(out, ", %" PRId64 " bytes each, %" PRId64 " slot%s%s%s\n", operand->bytes, slots, plural(slots),
-        view->plan->kept[index] && slots >= operand->count ? ", stays" : "", view->plan->fetched[index] ? ", fetched from peers" : "");
+    fprintf(out, ", %" PRId64 " bytes each, %" PRId64 " slot%s%s%s%s\n", operand->bytes, slots, plural(slots),
+        view->plan->kept[index] && slots >= operand->count ? ", stays" : "", view->plan->fetched[index] ? ", fetched from peers" : "",
+        view->plan->trees[index] != NULL ? ", which pass it on" : "");
 }
 
 static void list_instruction(PlanView *view, int64_t node, const Instruction *instruction, void *context) {

@@ -180,6 +180,8 @@ int64_t region_runs(const Operand *operand, const Region *region);  /* in how ma
 
 #define PLAN_MAX_SLOTS (INT64_C(1) << 20) /* for kept tiles of one operand: what the tables of unroll.c may take */
 
+typedef struct Readers Readers; /* of an operand's tiles: the nodes that use each */
+
 /* Slots are fixed when the plan is: a tile of operand t can take any of slots[t], each Operand.bytes long, and no other memory. So a plan that
  * fits never runs out, and nothing fragments. */
 typedef struct Plan {
@@ -190,7 +192,8 @@ typedef struct Plan {
     bool *kept;             /* the operand's tiles may serve later steps: a tile stays until its slot is wanted */
     int64_t bytes;          /* of all slots */
     bool *fetched;          /* the operand's tiles come from their homes (share.c); else every node loads what it uses */
-    int64_t *shelf;         /* fetched: tiles that are at home at one node, at most */
+    Readers **trees;        /* fetched: who passes its tiles on to whom (relay.c); NULL: each has them from their homes */
+    int64_t *shelf;         /* fetched: tiles that are on one node's shelf, at most: at home there, or to be passed on */
     int64_t shelf_bytes;    /* of all of them, beside the slots */
 } Plan;
 
@@ -354,8 +357,12 @@ void times_overlap(const Model *model, NodeTimes *times); /* storage and total f
 uint64_t plan_share(Plan *plan, const Placement *placement, const Model *model);
 /* The same as somebody else has decided it; false: for some of it this plan has no room, and that is not fetched. */
 bool plan_fetch(Plan *plan, const Placement *placement, uint64_t tensors);
+int64_t tile_home(const Plan *plan, const Placement *placement, int operand, const int64_t at[COORDINATES]); /* of an operand that is fetched */
 /* The node that `node` has a tile from: itself where it loads it. */
 int64_t tile_source(const Plan *plan, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES]);
+
+/* Whether it goes to the node's shelf, for others: at its home, and at who passes it on. */
+bool tile_is_shelved(const Plan *plan, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES]);
 
 typedef struct Sources Sources; /* what of a plan a node has on its shelf */
 
@@ -364,6 +371,15 @@ void sources_free(Sources *sources);
 void sources_reset(Sources *sources); /* another node, or from the start */
 /* What a LOAD of a plan is at a node: LOAD, FETCH, or COPY of what the node has on its shelf by then. */
 InstructionKind sources_find(Sources *sources, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES], int64_t *from);
+
+/* ---- relay.c: trees of nodes along which a tile travels ---- */
+
+Readers *readers_new(const Problem *problem, const Placement *placement, int operand); /* NULL: there are too many to be listed */
+void readers_free(Readers *readers);
+/* The node that `node` has the tile from, its home where it is in no tree; *passes: others have it from `node`, which is not its home. */
+int64_t readers_source(const Readers *readers, const int64_t at[COORDINATES], int64_t home, int64_t node, bool *passes);
+/* Counts the tile, by node, at each that passes it on. */
+void readers_count(const Readers *readers, const int64_t at[COORDINATES], int64_t home, int64_t *tiles);
 
 /* ---- autotune.c: which @cluster values ---- */
 

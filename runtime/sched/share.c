@@ -1,8 +1,9 @@
 /* Tiles that several nodes use: whether one of them loads a tile and the others fetch it, and which one.
  *
  * Each tile of a fetched operand has a home, the node of one of the units that use it. The home loads the tile when it is first wanted, by itself or
- * by a peer, and keeps it on a shelf to the end; its own steps take copies of what lies there. So no node waits for another one's steps, only for its
- * storage, and what cannot be had from its home comes from the file. */
+ * by a peer, and keeps it on a shelf to the end; its own steps take copies of what lies there. Where there is room, some of the others pass it on,
+ * from shelves of their own (relay.c). So no node waits for another one's steps, only for its storage, and what cannot be had from its home comes
+ * from the file. */
 #include "runtime/sched/sched.h"
 
 #include <stdlib.h>
@@ -13,9 +14,7 @@
 
 /* ---- homes ---- */
 
-int64_t tile_source(const Plan *plan, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES]) {
-    if (!plan->fetched[operand])
-        return node;
+int64_t tile_home(const Plan *plan, const Placement *placement, int operand, const int64_t at[COORDINATES]) {
     /* Of the units that use it, one that depends on the tile: so no node is asked for all of them. */
     const Operand *tiles = &plan->problem->operands[operand];
     int64_t home[COORDINATES] = {0}, number = tile_number(plan->problem, operand, at);
@@ -27,40 +26,74 @@ int64_t tile_source(const Plan *plan, const Placement *placement, int64_t node, 
     return placement_node(placement, home);
 }
 
-/* The most tiles of an operand that are at home at one node. */
-static int64_t most_at_home(const Plan *plan, const Placement *placement, int operand) {
-    int64_t *homes = new_zeroed((size_t)placement->nodes, sizeof *homes), most = 0;
+int64_t tile_source(const Plan *plan, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES]) {
+    if (!plan->fetched[operand])
+        return node;
+    int64_t home = tile_home(plan, placement, operand, at);
+    bool passes;
+    return node == home || plan->trees[operand] == NULL ? home : readers_source(plan->trees[operand], at, home, node, &passes);
+}
+
+bool tile_is_shelved(const Plan *plan, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES]) {
+    if (!plan->fetched[operand])
+        return false;
+    int64_t home = tile_home(plan, placement, operand, at);
+    bool passes = false;
+    if (node != home && plan->trees[operand] != NULL)
+        readers_source(plan->trees[operand], at, home, node, &passes);
+    return node == home || passes;
+}
+
+/* The most tiles of an operand that are on one node's shelf. */
+static int64_t most_on_shelf(const Plan *plan, const Placement *placement, int operand, const Readers *tree) {
+    int64_t *tiles = new_zeroed((size_t)placement->nodes, sizeof *tiles), most = 0;
     for (int64_t tile = 0; tile < plan->problem->operands[operand].count; tile++) {
         int64_t at[COORDINATES];
         tile_coordinates(plan->problem, operand, tile, at);
-        int64_t home = tile_source(plan, placement, -1, operand, at);
-        if (++homes[home] > most)
-            most = homes[home];
+        int64_t home = tile_home(plan, placement, operand, at);
+        tiles[home]++;
+        if (tree != NULL)
+            readers_count(tree, at, home, tiles);
     }
-    free(homes);
+    for (int64_t node = 0; node < placement->nodes; node++)
+        most = tiles[node] > most ? tiles[node] : most;
+    free(tiles);
     return most;
 }
 
-/* Takes room for the shelf of an operand, which every node has; false: there is none. */
-static bool take_shelf(Plan *plan, const Placement *placement, int operand) {
-    const Operand *tiles = &plan->problem->operands[operand];
-    plan->fetched[operand] = plan->kept[operand] && tiles->count <= PLAN_MAX_SLOTS;
-    if (!plan->fetched[operand])
+/* Takes room for `tiles` tiles on the shelf of an operand, which every node has; false: there is none. */
+static bool take_room(Plan *plan, int operand, int64_t tiles) {
+    __int128 more = (__int128)(tiles - plan->shelf[operand]) * plan->problem->operands[operand].bytes;
+    if (more > plan->memory - plan->bytes - plan->shelf_bytes)
         return false;
-    int64_t most = most_at_home(plan, placement, operand);
-    __int128 bytes = (__int128)most * tiles->bytes;
-    plan->fetched[operand] = bytes <= plan->memory - plan->bytes - plan->shelf_bytes;
-    if (!plan->fetched[operand])
-        return false;
-    plan->shelf[operand] = most;
-    plan->shelf_bytes += (int64_t)bytes;
+    plan->shelf[operand] = tiles;
+    plan->shelf_bytes += (int64_t)more;
     return true;
+}
+
+static bool take_shelf(Plan *plan, const Placement *placement, int operand) {
+    plan->fetched[operand] = plan->kept[operand] && plan->problem->operands[operand].count <= PLAN_MAX_SLOTS &&
+                             take_room(plan, operand, most_on_shelf(plan, placement, operand, NULL));
+    return plan->fetched[operand];
+}
+
+/* With what room is left nodes pass on what they fetch. */
+static void take_trees(Plan *plan, const Placement *placement) {
+    for (int t = 0; t < plan->problem->operand_count; t++) {
+        Readers *tree = plan->fetched[t] ? readers_new(plan->problem, placement, t) : NULL;
+        if (tree != NULL && take_room(plan, t, most_on_shelf(plan, placement, t, tree)))
+            plan->trees[t] = tree;
+        else
+            readers_free(tree);
+    }
 }
 
 static void clear_shelves(Plan *plan) {
     plan->shelf_bytes = 0;
     for (int t = 0; t < plan->problem->operand_count; t++) {
         plan->fetched[t] = false;
+        readers_free(plan->trees[t]);
+        plan->trees[t] = NULL;
         plan->shelf[t] = 0;
     }
 }
@@ -71,6 +104,7 @@ bool plan_fetch(Plan *plan, const Placement *placement, uint64_t tensors) {
     for (int t = 0; t < plan->problem->kernel->tensor_count; t++)
         if (tensors >> t & 1)
             fits &= take_shelf(plan, placement, t);
+    take_trees(plan, placement);
     return fits;
 }
 
@@ -119,6 +153,7 @@ uint64_t plan_share(Plan *plan, const Placement *placement, const Model *model) 
     for (int t = 0; t < plan->problem->kernel->tensor_count; t++)
         if (plan->kept[t] && fetching_pays(plan, placement, model, t) && take_shelf(plan, placement, t))
             tensors |= UINT64_C(1) << t;
+    take_trees(plan, placement);
     return tensors;
 }
 
@@ -158,15 +193,17 @@ void sources_reset(Sources *sources) {
 
 InstructionKind sources_find(Sources *sources, const Placement *placement, int64_t node, int operand, const int64_t at[COORDINATES], int64_t *from) {
     *from = tile_source(sources->plan, placement, node, operand, at);
-    if (*from != node)
-        return INSTRUCTION_FETCH;
-    if (!sources->plan->fetched[operand])
-        return INSTRUCTION_LOAD;
+    InstructionKind first = *from == node ? INSTRUCTION_LOAD : INSTRUCTION_FETCH;
+    if (!tile_is_shelved(sources->plan, placement, node, operand, at))
+        return first;
     if (sources->shelved[operand] == NULL)
         sources->shelved[operand] = new_zeroed(words_of(sources, operand), sizeof(uint64_t));
     int64_t tile = tile_number(sources->plan->problem, operand, at);
     uint64_t *word = &sources->shelved[operand][tile / 64], bit = UINT64_C(1) << tile % 64;
-    bool there = *word & bit;
-    *word |= bit;
-    return there ? INSTRUCTION_COPY : INSTRUCTION_LOAD;
+    if (!(*word & bit)) {
+        *word |= bit;
+        return first;
+    }
+    *from = node;
+    return INSTRUCTION_COPY;
 }

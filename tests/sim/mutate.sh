@@ -34,7 +34,7 @@ plant() {
     mkdir -p "$work/$planted"
     parts="tests/sim/control_sim.c tests/sim/control_world.c tests/sim/control_rounds.c $control" few=$seeds
     case $file in
-    runtime/pod/shelf.c | runtime/pod/transfer.c | runtime/sched/share.c) parts="tests/sim/tile_sim.c $tiles" few=$((seeds / 10)) ;;
+    runtime/pod/shelf.c | runtime/pod/transfer.c | runtime/sched/relay.c | runtime/sched/share.c) parts="tests/sim/tile_sim.c $tiles" few=$((seeds / 10)) ;;
     esac
     faulty "$source/$file" >"$work/$planted/mutant.c"
     compile "$work/$planted/mutant.c" "$work/$planted/mutant.o"

@@ -4,8 +4,9 @@
  *     tile_sim --seed 1234 --verbose
  *     tile_sim --seeds 1000 [--first 0] [--until-violated]
  *
- * Checked: each tile that a living pod wants arrives with the right bytes, from its home or from its file, and in bounded time; where nothing is
- * broken, each tile is loaded once in all, by its home, and soon; no more loads and chunks are in flight than there may be. */
+ * Checked: each tile that a living pod wants arrives with the right bytes, from its home, from who passes it on or from its file, and in bounded
+ * time; where nothing is broken, each tile is loaded once in all, by its home, and soon, and nobody sends it to more than two; no more loads and
+ * chunks are in flight than there may be. */
 #include "runtime/pod/shelf.h"
 #include "runtime/pod/transfer.h"
 
@@ -16,7 +17,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NODES = 5, MAX_WANTS = 200, MAX_FRAMES = 4096, STEP_MS = 10, OPERANDS = 2, WINDOW = 6, END_MS = 400000 };
+enum {
+    MAX_NODES = 8,
+    MAX_WANTS = 200,
+    MAX_FRAMES = 4096,
+    STEP_MS = 10,
+    OPERANDS = 2,
+    WINDOW = 6,
+    PASSED_ON = 1000 /* and the place on the shelf: a fetch's tag */,
+    END_MS = 400000
+};
 
 static uint64_t random_state;
 
@@ -64,7 +74,7 @@ typedef struct Node {
     FetchPlane *fetches;
     Want wants[MAX_WANTS];
     int want_count, next;
-    Load loads[SHELF_LOADS];
+    Load loads[SHELF_LANES];
     int load_count;
 } Node;
 
@@ -80,6 +90,7 @@ typedef struct Sim {
     Problem problem;
     Plan plan;
     bool fetched[OPERANDS];
+    Readers *trees[OPERANDS];
     int64_t shelf[OPERANDS], slots[OPERANDS];
     Placement *placement;
     Node nodes[MAX_NODES + 1];
@@ -88,6 +99,7 @@ typedef struct Sim {
     int frame_count;
     uint64_t last_ms[MAX_NODES + 1][MAX_NODES + 1][2]; /* when the last frame on a connection arrives: none overtakes it */
     int loads[OPERANDS][1024];
+    unsigned sent[MAX_NODES + 1][OPERANDS][1024]; /* to whom each pod sends a tile, a bit a pod */
     const char *violation;
 } Sim;
 
@@ -172,11 +184,78 @@ static void put(Sim *sim, Frame frame) {
     }
 }
 
+/* ---- what a pod passes on ---- */
+
+/* From its home, where who passes it on is not to be asked. */
+static bool start_fetch(Sim *sim, Node *node, int operand, int64_t tile, FetchRequest request) {
+    request.tensor = (uint32_t)operand;
+    request.home = (uint32_t)shelf_home(node->shelf, operand, tile);
+    request.peer = (uint32_t)shelf_source(node->shelf, operand, tile);
+    request.region.extent[0] = length_of(sim, operand);
+    for (int k = 1; k < PHB_MAX_RANK; k++)
+        request.region.extent[k] = 1;
+    tile_coordinates(&sim->problem, operand, tile, request.tile);
+    if (fetch_start(node->fetches, &request, sim->now_ms))
+        return true;
+    bool other = request.peer != request.home;
+    request.peer = request.home;
+    return other && fetch_start(node->fetches, &request, sim->now_ms);
+}
+
+static void load_shelf(Sim *sim, Node *node, int64_t place) {
+    int operand;
+    int64_t tile;
+    void *rows;
+    shelf_tile(node->shelf, place, &operand, &tile, &rows);
+    memset(rows, 0, (size_t)length_of(sim, operand)); /* as a halo is read */
+    node->loads[node->load_count++] = (Load){place, sim->now_ms + 1 + draw(node->load_ms)};
+}
+
+static void begin_passing_on(Sim *sim, int index) {
+    Node *node = &sim->nodes[index];
+    int64_t place, tile;
+    while (shelf_next(node->shelf, SHELF_BY_FETCH, &place)) {
+        int operand;
+        void *rows;
+        shelf_tile(node->shelf, place, &operand, &tile, &rows);
+        FetchRequest request = {.tag = PASSED_ON + (uint64_t)place, .passed_on = true, .place = place, .into = view_of(sim, operand, rows)};
+        if (!start_fetch(sim, node, operand, tile, request))
+            load_shelf(sim, node, place);
+    }
+}
+
+/* A tile has come to the shelf. */
+static void shelve(Sim *sim, Node *node, int64_t place) {
+    int operand;
+    int64_t tile;
+    void *rows;
+    uint32_t waiter;
+    shelf_tile(node->shelf, place, &operand, &tile, &rows);
+    TileView view = view_of(sim, operand, rows);
+    if (shelf_ended(node->shelf, place, true, &waiter)) {
+        Want *want = &node->wants[waiter];
+        if (want->state != WANT_SHELVED || want->tile != tile || want->operand != operand)
+            violated(sim, "a tile came for one that does not wait for it");
+        memcpy(want->rows, rows, (size_t)length_of(sim, operand));
+        want_ends(sim, want);
+    }
+    serve_ready(node->serve, place, &view);
+}
+
+/* ---- frames ---- */
+
 static void take_fetch(Sim *sim, Node *node, const Frame *frame) {
     const Fetch *fetch = &frame->fetch;
     uint64_t connection = (uint64_t)frame->from + 1;
     int64_t place, tile = tile_number(&sim->problem, (int)fetch->tensor, fetch->tile);
-    switch (shelf_want(node->shelf, (int)fetch->tensor, tile, &place)) {
+    ShelfState state = shelf_want(node->shelf, (int)fetch->tensor, tile, &place);
+    sim->sent[frame->to][fetch->tensor][tile] |= 1U << frame->from;
+    begin_passing_on(sim, frame->to);
+    if (state == SHELF_COMING && !shelf_promises(node->shelf, place)) {
+        serve_fetch(node->serve, connection, fetch, NULL, FETCH_GONE, sim->now_ms);
+        return;
+    }
+    switch (state) {
     case SHELF_HERE: {
         int operand;
         void *rows;
@@ -190,7 +269,7 @@ static void take_fetch(Sim *sim, Node *node, const Frame *frame) {
         break;
     default:
         if (!sim->broken)
-            violated(sim, "a pod asks one that is not the tile's home");
+            violated(sim, "a pod asks one that neither is the tile's home nor passes it on");
         serve_fetch(node->serve, connection, fetch, NULL, FETCH_GONE, sim->now_ms);
     }
 }
@@ -250,15 +329,11 @@ static void begin_want(Sim *sim, int index, Want *want) {
     case SHELF_COMING:
         want->state = WANT_SHELVED;
         shelf_await(node->shelf, place, (uint32_t)(want - node->wants));
+        begin_passing_on(sim, index);
         break;
     default: {
-        FetchRequest request = {.tag = (uint64_t)(want - node->wants),
-            .tensor = (uint32_t)want->operand,
-            .peer = (uint32_t)shelf_home(node->shelf, want->operand, want->tile),
-            .into = view_of(sim, want->operand, want->rows),
-            .region = {.extent = {length_of(sim, want->operand), 1, 1, 1}}};
-        tile_coordinates(&sim->problem, want->operand, want->tile, request.tile);
-        if ((int)request.peer != index && fetch_start(node->fetches, &request, sim->now_ms))
+        FetchRequest request = {.tag = (uint64_t)(want - node->wants), .into = view_of(sim, want->operand, want->rows)};
+        if (start_fetch(sim, node, want->operand, want->tile, request))
             want->state = WANT_FETCHING;
     }
     }
@@ -266,12 +341,12 @@ static void begin_want(Sim *sim, int index, Want *want) {
 
 static void run_loads(Sim *sim, Node *node) {
     int64_t place;
-    while (shelf_next(node->shelf, &place)) {
-        if (node->load_count == SHELF_LOADS) {
+    while (shelf_next(node->shelf, SHELF_BY_LOAD, &place)) {
+        if (node->load_count >= SHELF_LANES) {
             violated(sim, "more loads at once than there may be");
             return;
         }
-        node->loads[node->load_count++] = (Load){place, sim->now_ms + 1 + draw(node->load_ms)};
+        load_shelf(sim, node, place);
     }
     for (int i = 0; i < node->load_count; i++) {
         Load ended = node->loads[i];
@@ -281,19 +356,24 @@ static void run_loads(Sim *sim, Node *node) {
         int operand;
         int64_t tile;
         void *rows;
-        uint32_t waiter;
         shelf_tile(node->shelf, ended.place, &operand, &tile, &rows);
         load(sim, operand, tile, rows);
-        TileView view = view_of(sim, operand, rows);
-        if (shelf_ended(node->shelf, ended.place, true, &waiter)) {
-            Want *want = &node->wants[waiter];
-            if (want->state != WANT_SHELVED || want->tile != tile || want->operand != operand)
-                violated(sim, "a tile came for one that does not wait for it");
-            memcpy(want->rows, rows, (size_t)length_of(sim, operand));
-            want_ends(sim, want);
-        }
-        serve_ready(node->serve, ended.place, &view);
+        shelve(sim, node, ended.place);
     }
+}
+
+static void fetch_elsewhere(Sim *sim, Node *node, const FetchAction *action) {
+    FetchRequest request = action->request;
+    request.peer = request.home;
+    if (action->peer != request.home && fetch_start(node->fetches, &request, sim->now_ms))
+        return;
+    if (request.passed_on) {
+        serve_grow(node->serve, request.place, &request.into, 0);
+        load_shelf(sim, node, request.place);
+        return;
+    }
+    node->wants[action->tag].state = WANT_LOADING;
+    node->wants[action->tag].loaded_ms = sim->now_ms + 1 + draw(node->load_ms);
 }
 
 static void run_fetches(Sim *sim, int index) {
@@ -309,15 +389,20 @@ static void run_fetches(Sim *sim, int index) {
         case FETCH_SEND_FETCH:
             put(sim, frame);
             break;
+        case FETCH_GREW:
+            serve_grow(node->serve, action.request.place, &action.request.into, action.request.got);
+            break;
         case FETCH_DONE:
-            want_ends(sim, &node->wants[action.tag]);
+            if (action.tag >= PASSED_ON)
+                shelve(sim, node, action.request.place);
+            else
+                want_ends(sim, &node->wants[action.tag]);
             break;
         case FETCH_FAILED:
             say(sim, "pod %d: from %u: %s", index, action.peer, action.why);
             if (!sim->broken)
                 violated(sim, "a fetch failed though nothing was broken");
-            node->wants[action.tag].state = WANT_LOADING;
-            node->wants[action.tag].loaded_ms = sim->now_ms + 1 + draw(node->load_ms);
+            fetch_elsewhere(sim, node, &action);
             break;
         }
     }
@@ -392,7 +477,7 @@ static void make_problem(Sim *sim, int nodes) {
     problem->operands = sim->operands;
     problem->operand_count = OPERANDS;
     for (int a = 0; a < 3; a++)
-        problem->supers[a] = a < 2 ? 1 + (int64_t)draw(5) : 1;
+        problem->supers[a] = a < 2 ? 1 + (int64_t)draw(nodes > 5 ? 8 : 5) : 1;
     problem->units = problem->supers[0] * problem->supers[1];
     problem->chunks[0] = 1 + (int64_t)draw(4);
     for (int t = 0; t < OPERANDS; t++) {
@@ -406,7 +491,13 @@ static void make_problem(Sim *sim, int nodes) {
         operand->bytes = (operand->size[0] + PHB_BASE_ALIGN - 1) / PHB_BASE_ALIGN * PHB_BASE_ALIGN;
     }
     bool kept[OPERANDS] = {true, true};
-    sim->plan = (Plan){.problem = problem, .memory = INT64_MAX / 2, .slots = sim->slots, .kept = kept, .fetched = sim->fetched, .shelf = sim->shelf};
+    sim->plan = (Plan){.problem = problem,
+        .memory = INT64_MAX / 2,
+        .slots = sim->slots,
+        .kept = kept,
+        .fetched = sim->fetched,
+        .trees = sim->trees,
+        .shelf = sim->shelf};
     sim->placement = placement_new(problem, draw(2) ? PLACE_BLOCK : PLACE_ROUND_ROBIN, nodes);
     if (!plan_fetch(&sim->plan, sim->placement, 3))
         violated(sim, "there is no room for shelves");
@@ -424,7 +515,7 @@ static void make_node(Sim *sim, int index, int homes) {
         abort();
     node->shelf = shelf_new(&sim->plan, sim->placement, index, node->memory);
     node->serve = serve_new();
-    node->fetches = fetch_new(WINDOW, (uint32_t)homes);
+    node->fetches = fetch_new(WINDOW + SHELF_FETCHES, (uint32_t)homes);
     for (int64_t unit = 0; unit < sim->problem.units; unit++) {
         int64_t at[COORDINATES];
         unit_coordinates(&sim->problem, unit, at);
@@ -466,6 +557,12 @@ static void check_calm(Sim *sim) {
         for (int64_t tile = 0; tile < sim->operands[t].count; tile++)
             if (sim->loads[t][tile] > 1)
                 violated(sim, "a tile was loaded twice though nothing was broken");
+    unsigned homes = (1U << sim->placement->nodes) - 1; /* without who came late */
+    for (int n = 0; n < sim->node_count; n++)
+        for (int t = 0; t < OPERANDS; t++)
+            for (int64_t tile = 0; tile < sim->operands[t].count; tile++)
+                if (__builtin_popcount(sim->sent[n][t][tile] & homes) > 2)
+                    violated(sim, "a pod sends a tile to more than two others");
 }
 
 static void hang(Sim *sim) {
@@ -485,7 +582,7 @@ static const char *run_seed(uint64_t seed, bool verbose) {
         abort();
     random_state = seed * 0x632be59bd9b4e019u + 1;
     sim->verbose = verbose;
-    int homes = 1 + (int)draw(MAX_NODES);
+    int homes = 1 + (int)draw(draw(5) ? 5 : MAX_NODES);
     sim->node_count = homes + (draw(4) == 0);
     make_problem(sim, homes);
     for (int n = 0; n < sim->node_count; n++)
@@ -514,6 +611,8 @@ static const char *run_seed(uint64_t seed, bool verbose) {
     }
     for (int i = 0; i < sim->frame_count; i++)
         free(sim->frames[i].bulk);
+    for (int t = 0; t < OPERANDS; t++)
+        readers_free(sim->trees[t]);
     placement_free(sim->placement);
     free(sim);
     return violation;

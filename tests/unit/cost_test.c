@@ -346,6 +346,48 @@ START_TEST(shared_tiles_are_fetched_where_that_is_faster) {
 }
 END_TEST
 
+/* A tile that eight nodes use comes to each, along a tree that begins at its home, and nobody sends it to more than two; where there is no room to
+ * pass it on, its home sends it to all. Who uses none of it asks the home. */
+START_TEST(shared_tiles_travel_as_trees) {
+    Problem *problem = bind(512, 512, 512, 64, 64, 64);
+    Plan *plan = plan_make(problem, INT64_C(1) << 30, &error);
+    Placement *placement = placement_new(problem, PLACE_ROUND_ROBIN, 8); /* a column of C each: all want all of A */
+    int64_t homes = problem->operands[0].count / 8 * problem->operands[0].bytes;
+    for (int room = 0; room < 2; room++) {
+        plan->memory = plan->bytes + (room ? 4 : 1) * homes;
+        ck_assert(plan_fetch(plan, placement, 1));
+        ck_assert_int_eq(plan->trees[0] != NULL, room);
+        ck_assert_int_le(plan->shelf_bytes, plan->memory - plan->bytes);
+        int64_t shelved[8] = {0};
+        for (int64_t tile = 0; tile < problem->operands[0].count; tile++) {
+            int64_t at[COORDINATES], sent[8] = {0};
+            tile_coordinates(problem, 0, tile, at);
+            int64_t home = tile_home(plan, placement, 0, at);
+            for (int64_t node = 0; node < 8; node++) {
+                int64_t source = tile_source(plan, placement, node, 0, at), steps = 0;
+                sent[source] += source != node;
+                shelved[node] += tile_is_shelved(plan, placement, node, 0, at);
+                for (int64_t from = node; from != home && steps < 8; steps++)
+                    from = tile_source(plan, placement, from, 0, at);
+                ck_assert_int_le(steps, room ? 3 : 1);
+            }
+            for (int64_t node = 0; node < 8; node++) {
+                ck_assert_int_le(sent[node], room ? 2 : 7);
+                ck_assert_int_eq(sent[node] > 0, tile_is_shelved(plan, placement, node, 0, at));
+            }
+            ck_assert_int_eq(sent[home], room ? 2 : 7);
+            ck_assert_int_eq(tile_source(plan, placement, 8, 0, at), home);
+            ck_assert(!tile_is_shelved(plan, placement, 8, 0, at));
+        }
+        for (int64_t node = 0; node < 8; node++)
+            ck_assert_int_le(shelved[node], plan->shelf[0]);
+    }
+    placement_free(placement);
+    plan_free(plan);
+    problem_free(problem);
+}
+END_TEST
+
 /* What is on a node's shelf is loaded once, however often it leaves the node's slots; without room for shelves nothing is fetched. */
 START_TEST(shelves_need_room) {
     Problem *problem = bind(512, 512, 512, 64, 64, 64);
@@ -458,6 +500,7 @@ int main(void) {
     tcase_add_test(tests, the_slowest_part_sets_the_time);
     tcase_add_test(tests, cached_files_share_the_processors);
     tcase_add_test(tests, shared_tiles_are_fetched_where_that_is_faster);
+    tcase_add_test(tests, shared_tiles_travel_as_trees);
     tcase_add_test(tests, shelves_need_room);
     tcase_add_test(tests, autotune_takes_the_fastest_that_fits);
     tcase_add_test(tests, autotune_keeps_what_the_job_gives);

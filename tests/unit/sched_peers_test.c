@@ -21,9 +21,11 @@ START_TEST(peers_are_named_until_they_are_known) {
     ck_assert_uint_eq(peers->node, 1);
     ck_assert_uint_eq(peers->fetched, 6);
     ck_assert_uint_eq(peers->peers_count, 3);
-    ck_assert_str_eq(peers->peers[0].endpoint, ""); /* its own host's */
-    ck_assert_str_eq(peers->peers[1].endpoint, "");
+    ck_assert_str_eq(peers->peers[0].endpoint, "tcp://10.0.0.1:11");
+    ck_assert(peers->peers[0].near);
+    ck_assert_str_eq(peers->peers[1].endpoint, ""); /* its own */
     ck_assert_str_eq(peers->peers[2].endpoint, "tcp://10.0.0.2:11");
+    ck_assert(!peers->peers[2].near);
     ck_assert_str_eq(peers_for(3)->peers[1].endpoint, "tcp://10.0.0.1:12");
     pod_state(2, POD_READY, 0, 0);
     message.header.plan_epoch = 1;

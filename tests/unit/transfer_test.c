@@ -386,6 +386,38 @@ START_TEST(a_flood_of_fetches_is_told_busy) {
 }
 END_TEST
 
+/* What is passed on goes in chunks that are there, while the rest comes; a part of a tile waits for all of it. */
+START_TEST(a_tile_that_comes_is_passed_on) {
+    int64_t extent[4] = {3 * WIRE_CHUNK_LEAST};
+    Tile tile = tile_new(1, extent, 1, 0);
+    Serve *serve = serve_new();
+    ServeAction action;
+    Fetch fetch = {.transfer = 1, .extent = {extent[0], 1, 1, 1}, .credit = 3}, part = {.transfer = 2, .extent = {10, 1, 1, 1}, .credit = 1};
+    serve_await(serve, 1, &fetch, 5, 0);
+    serve_await(serve, 2, &part, 5, 0);
+    serve_grow(serve, 5, &tile.view, WIRE_CHUNK_LEAST - 1);
+    ck_assert(!serve_next(serve, &action));
+    serve_grow(serve, 6, &tile.view, (uint64_t)extent[0]); /* of another */
+    ck_assert(!serve_next(serve, &action));
+    serve_grow(serve, 5, &tile.view, WIRE_CHUNK_LEAST + 1);
+    ck_assert(serve_next(serve, &action));
+    ck_assert_uint_eq(action.transfer, 1);
+    ck_assert_uint_eq(action.offset, 0);
+    ck_assert_uint_eq(action.length, WIRE_CHUNK_LEAST);
+    ck_assert_uint_eq(action.total, (uint64_t)extent[0]);
+    ck_assert(!serve_next(serve, &action));
+    serve_grow(serve, 5, &tile.view, 0); /* it is loaded instead */
+    ck_assert(!serve_next(serve, &action));
+    serve_ready(serve, 5, &tile.view);
+    int sent = 0;
+    for (; serve_next(serve, &action); sent++)
+        ck_assert(action.transfer == 2 || action.offset >= WIRE_CHUNK_LEAST);
+    ck_assert_int_eq(sent, 3);
+    serve_free(serve);
+    free(tile.bytes);
+}
+END_TEST
+
 /* A fetch of a tile on its way is answered when it is there, and a second asking takes the place of the first. */
 START_TEST(a_tile_on_its_way_is_waited_for) {
     int64_t extent[4] = {10};
@@ -638,6 +670,7 @@ int main(void) {
     tcase_add_test(cases, regions_outside_are_refused);
     tcase_add_test(cases, credit_bounds_what_is_sent);
     tcase_add_test(cases, a_flood_of_fetches_is_told_busy);
+    tcase_add_test(cases, a_tile_that_comes_is_passed_on);
     tcase_add_test(cases, a_tile_on_its_way_is_waited_for);
     tcase_add_test(cases, what_was_not_taken_alone_is_tried_again);
     tcase_add_test(cases, a_full_connection_is_tried_again);
