@@ -4,7 +4,7 @@
 #     mutate.sh SOURCE_DIR WORK_DIR CC [SEEDS]
 set -eu
 . "$(dirname "$0")/../tools/plant.sh"
-source=$1 work=$2 cc=$3 seeds=${4:-20000}
+source=$1 work=$2 cc=$3 seeds=${4:-50000}
 flags="-std=c17 -D_GNU_SOURCE -O1"
 
 # What a simulator is linked of, as CMakeLists.txt has it.
