@@ -526,7 +526,7 @@ static void unit_ends(Sim *sim, int index) {
     }
     bool counts =
         !sim->config.speculate && (!sim->config.course || (sim->calm && !sim->some_leave)); /* copies are under way; other losses come between */
-    if (sim->brought_down++ == 3 && counts)
+    if (pod->known && sim->brought_down++ == 3 && counts)
         violated(sim, "a fourth pod is given what three died of");
     pod_die(sim, index, false);
 }

@@ -134,7 +134,7 @@ typedef struct Sim {
     uint32_t fenced;         /* by the core that lives */
     uint64_t poison;         /* this unit, of a job of rounds in this round, brings down who computes it; UINT64_MAX: none does */
     uint64_t poison_round;
-    int brought_down; /* by it, under the core that lives */
+    int brought_down; /* by it, of those that the core that lives knows */
     SimUnit units[MAX_UNITS];
     bool published, in_place; /* in_place: pods that still write would write to what is published */
     bool finished, resumed;
