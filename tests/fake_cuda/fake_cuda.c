@@ -8,6 +8,7 @@
 #include "runtime/device/cuda_driver.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,23 +45,23 @@ static long setting(const char *name, long otherwise) {
 }
 
 /* The code that the environment makes `name` fail with now, or 0. */
-static CudaResult fault(const char *name, int *calls) {
+static CudaResult fault(const char *name, atomic_int *calls) {
     const char *text = getenv("FAKE_CUDA_FAIL");
     size_t length = strlen(name);
-    ++*calls;
+    int call = atomic_fetch_add(calls, 1) + 1;
     if (text == NULL || strncmp(text, name, length) != 0 || text[length] != '=')
         return 0;
     char *end;
     long code = strtol(text + length + 1, &end, 10), from = *end == '@' ? strtol(end + 1, NULL, 10) : 1;
-    return *calls >= from ? (CudaResult)code : 0;
+    return call >= from ? (CudaResult)code : 0;
 }
 
 /* Each function begins with it. */
-#define BEGIN(name)                                   \
-    static int calls;                                 \
-    CudaResult planted = fault(name, &calls);         \
-    if (planted != 0)                                 \
-        return planted
+#define BEGIN(name)                                                                                                                                  \
+    static atomic_int calls;                                                                                                                         \
+    CudaResult planted = fault(name, &calls);                                                                                                        \
+    if (planted != 0)                                                                                                                                \
+    return planted
 
 #define EXPORT __attribute__((visibility("default")))
 #define SYMBOL(field, name, need, parameters) EXPORT CudaResult name parameters;
@@ -237,7 +238,7 @@ EXPORT CudaResult cuEventSynchronize(CudaEvent *event) {
 }
 
 EXPORT CudaResult cuModuleLoadDataEx(CudaModule **module, const void *image, unsigned count, const int *options, void **values) {
-    static int calls;
+    static atomic_int calls;
     CudaResult planted = fault("cuModuleLoadDataEx", &calls);
     (void)image;
     for (unsigned i = 0; planted != 0 && i < count; i++)
