@@ -139,18 +139,6 @@ static bool check_part(Verifier *v, const IrOp *op) {
     return same || verify_broken(v, "threads do not hold their elements of the part");
 }
 
-/* The second half's place, then the first one's, in one block, and no barrier of all between them. */
-static bool check_half(Verifier *v, const IrOp *op) {
-    int64_t half, others;
-    if (!op->dim || !dim_is_int(op->dim, &half) || (half != 0 && half != 1))
-        return verify_broken(v, "which half of the warps it is for is missing");
-    const IrOp *other = half ? op->next : op->prev;
-    while (other && other->kind != OP_BARRIER_OF && other->kind != OP_BARRIER)
-        other = half ? other->next : other->prev;
-    return (other && other->dim && dim_is_int(other->dim, &others) && others == 1 - half) ||
-           verify_broken(v, "the other half of the warps does not come to it, first half behind second half");
-}
-
 bool verify_async(Verifier *v, const IrOp *op) {
     switch (op->kind) {
     case OP_PART:
@@ -181,8 +169,6 @@ bool verify_async(Verifier *v, const IrOp *op) {
         return check_wgmma(v, op);
     case OP_WGMMA_WAIT:
         return check_wait(v, op);
-    case OP_BARRIER_OF:
-        return check_half(v, op);
     default:
         return true;
     }
@@ -282,18 +268,12 @@ static bool check_expected(Verifier *v, const IrBlock *block) {
     return true;
 }
 
-/* Where the later half of the warps comes to a barrier. */
-static bool is_second_of_halves(const IrOp *op) {
-    int64_t half;
-    return op->kind == OP_BARRIER_OF && dim_is_int(op->dim, &half) && half == 0;
-}
-
 /* A turn fills a slot that an earlier turn has read: behind a barrier that all threads pass when they have waited for that turn, or when all warps
  * have arrived that did. */
 static bool check_refills(Verifier *v, const IrBlock *block, bool is_free) {
     for (const IrOp *op = block->first; op; op = op->next) {
         v->op = op;
-        is_free |= op->kind == OP_BARRIER || op->kind == OP_MBARRIERS || is_second_of_halves(op) ||
+        is_free |= op->kind == OP_BARRIER || op->kind == OP_MBARRIERS ||
                    (op->kind == OP_MBARRIER_WAIT && is_of(op->operands.items[0], OP_MBARRIERS_OF_ALL));
         if (op->kind == OP_BULK_COPY && !is_free)
             return verify_broken(v, "no barrier stands between what read the slot in an earlier turn and what fills it again");

@@ -333,7 +333,7 @@ static bool check_kind(Verifier *v, const IrOp *op) {
 static bool is_for_layouts(OpKind kind) {
     bool is_slots = kind == OP_SLOT || kind == OP_PART || kind == OP_BULK_PUT || kind == OP_BULK_GET || kind == OP_PLANES;
     bool is_mbarriers = kind == OP_MBARRIER_EXPECT || kind == OP_MBARRIER_WAIT || kind == OP_MBARRIER_ARRIVE;
-    return is_slots || is_mbarriers || kind == OP_BARRIER_OF || kind == OP_ASYNC_WAIT || kind == OP_WGMMA_WAIT || kind == OP_BULK_STORE_WAIT;
+    return is_slots || is_mbarriers || kind == OP_ASYNC_WAIT || kind == OP_WGMMA_WAIT || kind == OP_BULK_STORE_WAIT;
 }
 
 bool verify_op(Verifier *v, const IrOp *op) {

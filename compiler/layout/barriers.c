@@ -21,7 +21,6 @@ typedef struct Walk {
     IrKernel *kernel;
     bool has_thread_code;
     Touches pending; /* since the last barrier */
-    int later;       /* from which one on they are since the second half of the warps has come to its barrier, which the first one has yet to */
 } Walk;
 
 /* ---- what ops touch ---- */
@@ -183,7 +182,7 @@ static void insert_barrier(Walk *w, IrOp *at) {
     IrOp *barrier = ir_append(w->context, &nowhere, OP_BARRIER, at->span, NULL, 0, NULL, 0);
     barrier->parent = NULL;
     ir_insert_before(at, barrier);
-    w->pending.count = w->later = 0;
+    w->pending.count = 0;
 }
 
 /* The op, or what is in its regions, does all of `touches`. */
@@ -231,23 +230,10 @@ static void walk_if(Walk *w, IrOp *op) {
     join(w, &after);
 }
 
-/* What the second half of the warps has touched since its place is pending behind the first half's, too. */
-static void pass_half(Walk *w, const IrOp *op) {
-    int64_t half;
-    bool is_second = dim_is_int(op->dim, &half) && half == 1;
-    int later = is_second ? w->pending.count : w->pending.count - w->later;
-    for (int i = 0; !is_second && i < later; i++)
-        w->pending.items[i] = w->pending.items[w->later + i];
-    w->pending.count = is_second ? w->pending.count : later;
-    w->later = is_second ? later : 0;
-}
-
 static void walk_op(Walk *w, IrOp *op) {
     Touches touches = {0};
     if (op->kind == OP_BARRIER) {
-        w->pending.count = w->later = 0;
-    } else if (op->kind == OP_BARRIER_OF) {
-        pass_half(w, op);
+        w->pending.count = 0;
     } else if (op->regions.count && !may_diverge(w, op)) {
         if (op->kind == OP_IF)
             walk_if(w, op);
@@ -257,7 +243,7 @@ static void walk_op(Walk *w, IrOp *op) {
         add_inner(w, op, &touches);
         pass(w, op, &touches);
         if (has_scratch(op)) {
-            w->pending.count = w->later = 0;
+            w->pending.count = 0;
             add_scratch(w, op, false, &w->pending);
         }
     }

@@ -9,8 +9,7 @@
  * A turn waits for its own slots to be full and passes a barrier; then it multiplies, has those slots refilled meanwhile that were read two turns
  * ago, and waits for the products of the turn before. So whoever has passed the barrier has waited for the products of two turns ago, as have all
  * others, and no second set of mbarriers says that a slot is empty. Copies run `slots` - 2 turns ahead. Turns beyond the end are not copied. A
- * promoted loop waits for a turn's products within the turn: it multiplies before the barrier, and copies run `slots` - 1 turns ahead. Of two groups
- * of four warps the second comes to that barrier before it multiplies, so that one group adds while the other one's products run. */
+ * promoted loop waits for a turn's products within the turn: it multiplies before the barrier, and copies run `slots` - 1 turns ahead. */
 #include "compiler/layout/bulk.h"
 
 enum { MOST_BOX = 256, STEP = 16 }; /* rows and columns of a bulk copy; elements along k of an instruction */
@@ -358,20 +357,15 @@ static void turn_over(Bulk *b) {
     b->ahead.at = b->ahead.body->first;
     IrValue *wait[3] = {b->mbarriers, number, parity};
     ahead_op(&b->ahead, OP_MBARRIER_WAIT, wait, 3, NULL);
-    bool in_halves = b->kernel->threads > BULK_WARPGROUP;
     if (!b->is_promoted)
         ahead_op(&b->ahead, OP_BARRIER, NULL, 0, NULL);
-    else if (in_halves)
-        ahead_op(&b->ahead, OP_BARRIER_OF, NULL, 0, NULL)->dim = dim_int(b->ahead.context->dims, 1);
     int ahead = b->slots - bulk_running_turns(b);
     IrValue *slots = ahead_int(&b->ahead, b->slots), *next = ahead_value(&b->ahead, OP_ADD, i64, number, ahead_int(&b->ahead, 1));
     IrValue *filled = ahead_value(&b->ahead, OP_ADD, i64, number, ahead_int(&b->ahead, ahead));
     filled = ahead_select(&b->ahead, ahead_value(&b->ahead, OP_LT, type_bool(b), filled, slots), filled, ahead_value(&b->ahead, OP_SUB, i64, filled, slots));
     use_slots(b, number);
     b->ahead.at = b->dots[b->dot_count - 1]->next;
-    if (b->is_promoted && in_halves)
-        ahead_op(&b->ahead, OP_BARRIER_OF, NULL, 0, NULL)->dim = dim_int(b->ahead.context->dims, 0);
-    else if (b->is_promoted)
+    if (b->is_promoted)
         ahead_op(&b->ahead, OP_BARRIER, NULL, 0, NULL);
     if (b->ahead.tiles) {
         copy_next(b, filled);

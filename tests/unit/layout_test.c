@@ -133,27 +133,12 @@ static const Case bodies[] = {
     {BULK "%5 = mbarriers_of_all at 1040+16 : shared<i64>[2]\nmbarrier_arrive %5, %3\nreturn\n",
         "an mbarrier's number is of type 'i64', found 'bool'"},
     {BULK "mbarrier_wait %1, %2, %3\nreturn\n", "a parity is of type 'i64', found 'bool'"},
-    {"barrier_of 1\nbarrier_of 0\nreturn\n", NULL},
-    {"barrier_of 1\nbarrier_of 0\nbarrier_of 1\nbarrier_of 0\nreturn\n", NULL},
-    {"barrier_of 1\nreturn\n", "the other half of the warps does not come to it"},
-    {"barrier_of 0\nreturn\n", "the other half of the warps does not come to it"},
-    {"barrier_of 0\nbarrier_of 1\nreturn\n", "the other half of the warps does not come to it"},
-    {"barrier_of 1\nbarrier_of 1\nbarrier_of 0\nreturn\n", "the other half of the warps does not come to it"},
-    {"barrier_of 1\nbarrier\nbarrier_of 0\nreturn\n", "the other half of the warps does not come to it"},
-    {"barrier_of 2\nbarrier_of 0\nreturn\n", "which half of the warps"},
     {"%0 = bulk_ring at 0+1024 : shared<f32>[2, 8, 12]\nreturn\n", "can be swizzled"},
     {"%0 = bulk_ring at 0+1024 : shared<f32>[2, 4, 8]\nreturn\n", "can be swizzled"},
     {"%0 = bulk_ring at 0+1024 : shared<f32>[8, 8]\nreturn\n", "a ring is shared memory of rank 3"},
     {"%0 = mbarriers at 0+16 : shared<f32>[2]\nreturn\n", "mbarriers are 'shared<i64>' of rank 1"},
     {BULK "%5 = const 1 : i64\nfor %2, %5, %5\ndo %6: i64 {\nmbarrier_expect %1, %2, %3, 256\n"
-          "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nyield\n}\nreturn\n",
-        "no barrier stands between"},
-    {BULK "%5 = const 1 : i64\nfor %2, %5, %5\ndo %6: i64 {\nbarrier_of 1\nbarrier_of 0\nmbarrier_expect %1, %2, %3, 256\n"
-          "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nyield\n}\nreturn\n",
-        NULL},
-    {BULK "%5 = const 1 : i64\nfor %2, %5, %5\ndo %6: i64 {\nbarrier_of 1\nmbarrier_expect %1, %2, %3, 256\n"
-          "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nbarrier_of 0\nyield\n}\nreturn\n",
-        "no barrier stands between"},
+     "bulk_copy %a[%i :+ 8, %i :+ 8] = %4, %1, %2, %3\nyield\n}\nreturn\n", "no barrier stands between"},
 /* and the way back */
 #define PUT BULK "%5 = const 0.0 : f32\n%6 = broadcast %5 : tile<f32>[8, 8]<c1, c2 c4 r1 r2 r4, >\nbulk_put %6, %4\n"
     {PUT "barrier\nbulk_store %a[%i :+ 8, %i :+ 8] = %4\nbulk_store_wait 0\nbulk_store_done\nreturn\n", NULL},
@@ -609,12 +594,12 @@ START_TEST(slots_leave_room) {
 }
 END_TEST
 
-/* Sums that begin at 0 in each turn: of two groups of four warps one comes to the barrier before it multiplies, the other one behind. */
+/* Sums that begin at 0 in each turn: one barrier a turn, behind the products. */
 START_TEST(promoted_sums) {
     static const LayoutLimits limits = {.shared_bytes = 227 << 10, .registers = 255, .tensor_cores = true, .bulk = true};
-    static const struct { int rows, halves; } cases[] = {{64, 0}, {128, 2}};
+    static const int cases[] = {64, 128};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int rows = cases[i].rows;
+        int rows = cases[i];
         char text[1 << 12];
         int length = snprintf(text, sizeof text,
             "phobos-ir 1\nfile \"t.phb\"\nkernel k\ndim N\nparam a: tensor<f16>[N, N]\nparam c: tensor<f32>[N, N]\nparam i: i64\n{\n"
@@ -635,11 +620,10 @@ START_TEST(promoted_sums) {
         const char *broken = ir_verify(&f.context, module);
         ck_assert_msg(!broken, "%s", broken);
         ck_assert_int_eq(count_ops(kernel->body, OP_WGMMA), 1);
-        ck_assert_int_eq(count_ops(kernel->body, OP_BARRIER_OF), cases[i].halves);
         const IrOp *loop = kernel->body->first;
         while (loop->kind != OP_FOR)
             loop = loop->next;
-        ck_assert_int_eq(count_ops(loop->regions.items[0], OP_BARRIER), cases[i].halves ? 0 : 1);
+        ck_assert_int_eq(count_ops(loop->regions.items[0], OP_BARRIER), 1);
         fixture_close(&f);
     }
 }

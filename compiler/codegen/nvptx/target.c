@@ -178,12 +178,6 @@ static void barrier(Simt *s, Span span) {
     nvptx_call(s, "llvm.nvvm.barrier0", void_type(s), NULL, 0);
 }
 
-static void barrier_of(Simt *s, LLVMValueRef predicate, Span span) {
-    (void)span;
-    LLVMValueRef word = LLVMBuildZExt(s->e->builder, predicate, s->e->i32, "");
-    nvptx_asm(s, "{ .reg .pred p; setp.ne.b32 p, $0, 0; @p bar.sync 0; }", "r,~{memory}", void_type(s), &word, 1);
-}
-
 static LLVMValueRef whole_warp(const Simt *s) {
     return LLVMConstInt(s->e->i32, 0xFFFFFFFF, false);
 }
@@ -296,10 +290,10 @@ static void mma(Simt *s, SimtMma shape, bool a_signed, bool b_signed, const LLVM
 
 #define HOOKS                                                                                                                                        \
     .has_mma = true, .predicates = true, .register_limit = 255, .begin = begin, .tensor_base = tensor_base, .thread = thread, .lane = lane,          \
-    .cta = cta, .ctas = ctas, .thread_here = thread_here, .load = nvptx_load, .store = nvptx_store, .atomic = nvptx_atomic, .barrier = barrier,      \
-    .barrier_of = barrier_of, .shuffle = shuffle, .ballot = ballot, .elect = elect, .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive,  \
-    .cluster_wait = cluster_wait, .copy_async = nvptx_copy_async, .copy_commit = nvptx_copy_commit, .copy_wait = nvptx_copy_wait,                    \
-    .ldmatrix = ldmatrix, .mma = mma
+    .cta = cta, .ctas = ctas, .thread_here = thread_here,                                                                                            \
+    .load = nvptx_load, .store = nvptx_store, .atomic = nvptx_atomic, .barrier = barrier, .shuffle = shuffle, .ballot = ballot, .elect = elect,      \
+    .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait, .copy_async = nvptx_copy_async,                    \
+    .copy_commit = nvptx_copy_commit, .copy_wait = nvptx_copy_wait, .ldmatrix = ldmatrix, .mma = mma
 
 #define BULK_HOOKS                                                                                                                                   \
     .has_bulk = true, .mbarriers = nvptx_mbarriers, .mbarrier_expect = nvptx_mbarrier_expect, .mbarrier_wait = nvptx_mbarrier_wait,                  \

@@ -172,11 +172,6 @@ static void emit_product_wait(Simt *s, const IrOp *op) {
     s->values[result->id] = registers;
 }
 
-static void emit_half_barrier(Simt *s, const IrOp *op) {
-    LLVMIntPredicate side = simt_dim(op) ? LLVMIntUGE : LLVMIntULT;
-    s->target->barrier_of(s, LLVMBuildICmp(s->e->builder, side, s->thread, simt_int(s, s->threads / 2), ""), op->span);
-}
-
 bool simt_bulk_op(Simt *s, const IrOp *op) {
     switch (op->kind) {
     case OP_PLANES:
@@ -204,9 +199,6 @@ bool simt_bulk_op(Simt *s, const IrOp *op) {
     case OP_WGMMA:
     case OP_WGMMA_T:
         emit_product(s, op);
-        return true;
-    case OP_BARRIER_OF:
-        emit_half_barrier(s, op);
         return true;
     case OP_WGMMA_WAIT:
         emit_product_wait(s, op);

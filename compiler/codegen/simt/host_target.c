@@ -92,12 +92,6 @@ static void barrier(Simt *s, Span span) {
     host_call(s->e, HOST_phb_cta_barrier, (LLVMValueRef[]){s->self, text(s, "barrier"), host_site(s, span)}, 3);
 }
 
-static void barrier_of(Simt *s, LLVMValueRef predicate, Span span) {
-    SimtBranch branch = simt_branch_begin(s, predicate);
-    barrier(s, span);
-    simt_branch_end(s, &branch, NULL);
-}
-
 /* The values that all lanes of the warp have brought: an array of i64. */
 static LLVMValueRef exchange(Simt *s, const char *op, LLVMValueRef value, Span span) {
     LLVMValueRef bits = LLVMBuildZExt(s->e->builder, value, s->e->i64, "");
@@ -154,8 +148,8 @@ static void cluster_wait(Simt *s, Span span) {
 
 #define HOST_TARGET                                                                                                                                  \
     .shared_limit = SHARED_LIMIT, .register_limit = REGISTER_LIMIT, .begin = begin, .tensor_base = tensor_base, .thread = thread, .lane = lane,      \
-    .cta = cta, .ctas = ctas, .load = host_load, .store = host_store, .atomic = host_atomic, .barrier = barrier, .barrier_of = barrier_of,           \
-    .shuffle = shuffle, .ballot = ballot, .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait
+    .cta = cta, .ctas = ctas, .load = host_load, .store = host_store, .atomic = host_atomic, .barrier = barrier, .shuffle = shuffle,                 \
+    .ballot = ballot, .cluster_rank = cluster_rank, .cluster_arrive = cluster_arrive, .cluster_wait = cluster_wait
 
 const SimtTarget simt_cpu = {.name = "the CPU", .elect = elect_low, .warp_values = warp_values, HOST_TARGET};
 #define SIMULATOR                                                                                                                                    \

@@ -103,7 +103,6 @@ typedef struct SimtTarget {
 
     /* The CTA. What any thread wrote to shared memory or tensors before `barrier`, every thread of the CTA sees after it. */
     void (*barrier)(Simt *s, Span span);
-    void (*barrier_of)(Simt *s, LLVMValueRef predicate, Span span); /* for warps in which it is true; the others come to one elsewhere */
 
     /* The warp: all 32 lanes arrive. */
     LLVMValueRef (*shuffle)(
