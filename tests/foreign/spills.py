@@ -9,7 +9,11 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-KNOWN = {("bias_gelu", "sm_90a"): 16}  # bytes, by kernel and target
+KNOWN = {  # bytes, by kernel and target
+    ("bias_gelu", "sm_90a"): 16, ("sliding_window", "sm_80"): 24, ("alibi", "sm_80"): 12, ("soft_cap", "sm_80"): 48, ("grouped_query", "sm_80"): 48,
+    ("cross_ragged", "sm_80"): 4, ("sink", "sm_80"): 48, ("short_keys", "sm_80"): 4, ("short_keys", "sm_90a"): 8,
+    ("decode_step", "sm_80"): 3480, ("decode_step", "sm_90a"): 3392,
+}
 
 
 def images(phobosc, source):
