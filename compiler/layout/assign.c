@@ -106,11 +106,22 @@ static void assign_reshape(Assigner *a, IrOp *op) {
     convert_result(a, op, &layout);
 }
 
+/* A tile that several products multiply by is staged once, before the first of them. */
+static IrOp *find_stage(const IrValue *tile, IrOp *at) {
+    IrOp *stage = at->prev;
+    while (stage && (stage->kind != OP_STAGE || stage->operands.items[0] != tile))
+        stage = stage == tile->def ? NULL : stage->prev;
+    return stage;
+}
+
 static void stage_operand(Assigner *a, IrOp *op, int index) {
     IrValue *tile = op->operands.items[index];
     const Type *type = type_shaped(a->context->types, TYPE_SHARED, tile->type->scalar, tile->type->rank, tile->type->dims);
-    IrOp *stage = make_op(a, OP_STAGE, op->span, type, tile);
-    ir_insert_before(ir_ancestor_in(tile->def ? tile->def->parent : tile->block, op), stage);
+    IrOp *at = ir_ancestor_in(tile->def ? tile->def->parent : tile->block, op), *stage = find_stage(tile, at);
+    if (!stage) {
+        stage = make_op(a, OP_STAGE, op->span, type, tile);
+        ir_insert_before(at, stage);
+    }
     op->operands.items[index] = stage->results.items[0];
 }
 

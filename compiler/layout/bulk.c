@@ -12,50 +12,14 @@
  * promoted loop waits for a turn's products within the turn: it multiplies before the barrier, and copies run `slots` - 1 turns ahead. */
 #include "compiler/layout/bulk.h"
 
-enum { MOST_BOX = 256, STEP = 16 }; /* rows and columns of a bulk copy; elements along k of an instruction */
-
 /* ---- which products ---- */
 
 static bool is_product(const IrOp *op) {
     return op->kind == OP_DOT || op->kind == OP_DOT_T;
 }
 
-static bool is_power(int64_t n) {
-    return (n & (n - 1)) == 0;
-}
-
 bool bulk_is_load(const IrValue *tile) {
     return tile->def && tile->def->kind == OP_LOAD;
-}
-
-/* That a tensor map can copy, of a turn or from before the loop. */
-static bool is_slice(const Bulk *b, const IrValue *tile, const bool *stored) {
-    const IrOp *load = tile->def;
-    int axes[2];
-    if (!bulk_is_load(tile) || tile->type->rank != 2)
-        return false;
-    const IrValue *tensor = ir_memory(load, NULL);
-    int last = load->operands.items[0]->type->rank - 1;
-    slice_axes(load, axes);
-    if (!ir_is_param(tensor) || axes[1] != last || stored[tensor->index] || tile_rows(tile->type) > MOST_BOX)
-        return false;
-    if (!ir_is_inside(tile, b->ahead.loop))
-        return true;
-    if (load->parent != b->ahead.body)
-        return false;
-    for (int i = 0; i <= last; i++)
-        if (!ahead_follows(&b->ahead, load->operands.items[1 + i]))
-            return false;
-    return true;
-}
-
-/* Shapes and types that the instructions have: powers of two, of 16 bits. */
-static bool has_shape(const IrOp *dot) {
-    const Type *a = dot->operands.items[0]->type, *b = dot->operands.items[1]->type, *result = dot->results.items[0]->type;
-    int64_t rows = tile_rows(result), columns = tile_columns(result), k = tile_columns(a);
-    bool is_half = (a->scalar == PHB_F16 || a->scalar == PHB_BF16) && a->scalar == b->scalar && result->scalar == PHB_F32;
-    return is_half && is_power(rows) && is_power(columns) && is_power(k) && rows >= BULK_GROUP_ROWS && columns >= STEP && columns <= MOST_BOX &&
-           k >= STEP;
 }
 
 static void add_op(IrOp **ops, int *count, IrOp *op) {
@@ -96,37 +60,41 @@ static bool is_all_used(const Bulk *b, const IrOp *load) {
 
 /* Why the product cannot go by bulk copies, whatever else its loop does; NULL: it can. */
 static const char *find_refusal(const Bulk *b, const IrOp *dot, const bool *stored) {
-    if (!has_shape(dot))
-        return "such instructions want factors of f16 or bf16 alike, and powers of two: 64 rows or more, 16 to 256 columns, 16 or more along k";
-    for (int i = 0; i < 2; i++)
-        if ((i == 1 || bulk_is_load(dot->operands.items[i])) && !is_slice(b, dot->operands.items[i], stored))
-            return "a factor is no slice, at most 256 rows, that is loaded before its loop, or in it at offsets which follow from the loop's index, "
-                   "of a tensor that the kernel does not store to";
-    return NULL;
+    const char *why = bulk_shape_refusal(dot);
+    for (int i = 0; !why && i < 2; i++)
+        if (i == 1 || bulk_is_load(dot->operands.items[i]))
+            why = bulk_factor_refusal(b, dot, i, stored);
+    return why;
 }
 
-static bool find_products(Bulk *b, const bool *stored) {
+static bool are_all_used(const Bulk *b, IrOp *const *loads, int count) {
+    bool are = true;
+    for (int i = 0; are && i < count; i++)
+        are = is_all_used(b, loads[i]);
+    return are;
+}
+
+/* Gives why the loop's products cannot go by bulk copies; NULL: they can. */
+static const char *find_products(Bulk *b, const bool *stored) {
     const IrOp *step = b->ahead.loop->operands.items[2]->def;
     if (!step || step->kind != OP_CONST || (int64_t)step->bits <= 0)
-        return false;
+        return "its loop's step is no constant above 0";
     for (IrOp *op = b->ahead.body->first; op; op = op->next) {
-        if (!is_product(op))
-            continue;
-        if (b->dot_count == BULK_MOST_DOTS || find_refusal(b, op, stored))
-            return false;
-        add_dot(b, op);
+        const char *why = is_product(op) ? find_refusal(b, op, stored) : NULL;
+        if (why)
+            return arena_printf(b->ahead.context->arena, "another product of its loop cannot: %s", why);
+        if (is_product(op) && b->dot_count == BULK_MOST_DOTS)
+            return arena_printf(b->ahead.context->arena, "its loop has more than %d products", BULK_MOST_DOTS);
+        if (is_product(op))
+            add_dot(b, op);
     }
-    for (int i = 0; i < b->load_count; i++)
-        if (!is_all_used(b, b->loads[i]))
-            return false;
-    for (int i = 0; i < b->kept_count; i++)
-        if (!is_all_used(b, b->kept[i]))
-            return false;
-    return b->load_count > 0;
+    if (!are_all_used(b, b->loads, b->load_count) || !are_all_used(b, b->kept, b->kept_count))
+        return "what is no product of its loop uses a factor, too";
+    return b->load_count > 0 ? NULL : "no factor is a slice that its loop loads";
 }
 
 static bool match_loop(Bulk *b, const LayoutLimits *limits, const bool *stored) {
-    return b->ahead.loop->kind == OP_FOR && find_products(b, stored) && bulk_choose_slots(b, limits, 0);
+    return b->ahead.loop->kind == OP_FOR && !find_products(b, stored) && bulk_choose_slots(b, limits, 0);
 }
 
 static Bulk bulk_of(Context *context, IrKernel *kernel, IrOp *loop) {
@@ -158,10 +126,10 @@ const char *layout_bulk_refusal(Context *context, IrKernel *kernel, const Layout
         return "it stands in no 'for' loop that carries its sum";
     Bulk bulk = bulk_of(context, kernel, loop), *b = &bulk;
     const char *why = find_refusal(b, dot, stored);
+    if (!why)
+        why = find_products(b, stored);
     if (why)
         return why;
-    if (!find_products(b, stored))
-        return "something else in its loop uses a factor, or is a product that cannot, or the loop's step is no constant";
     if (!bulk_threads(b))
         return "the sums of its loop take more registers than the threads of a CTA have";
     if (!bulk_choose_slots(b, limits, 0))
@@ -174,8 +142,8 @@ static void remark_block(Context *context, IrKernel *kernel, const LayoutLimits 
     for (IrOp *op = block->first; op; op = op->next) {
         for (int r = 0; r < op->regions.count; r++)
             remark_block(context, kernel, limits, stored, op->regions.items[r]);
-        bool is_half = is_product(op) && dtype_bits(op->operands.items[0]->type->scalar) == 16;
-        const char *why = is_half ? layout_bulk_refusal(context, kernel, limits, stored, op) : NULL;
+        bool is_matrix = is_product(op) && (dtype_bits(op->operands.items[0]->type->scalar) == 16 || !layout_mma_refusal(kernel, op));
+        const char *why = is_matrix ? layout_bulk_refusal(context, kernel, limits, stored, op) : NULL;
         if (why)
             diag_remark_once(context->diag, REMARK_TENSORCORE, op->span,
                 "on %s this dot, %lld x %lld x %lld, does not go by bulk copies and wgmma: %s", limits->target,

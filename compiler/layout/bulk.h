@@ -41,6 +41,11 @@ int64_t bulk_threads(const Bulk *b);
 /* Sets b->slots: as many as fit beside `reserved` bytes of shared memory, or as @pipeline says. False: those do not fit, or they are too few. */
 bool bulk_choose_slots(Bulk *b, const LayoutLimits *limits, int64_t reserved);
 
+/* ---- bulk_refusal.c: NULL: it can ---- */
+
+const char *bulk_shape_refusal(const IrOp *dot);
+const char *bulk_factor_refusal(const Bulk *b, const IrOp *dot, int factor, const bool *stored); /* is no slice that a tensor map can copy */
+
 /* ---- chain.c ---- */
 
 void layout_chain(Bulk *b);

@@ -24,35 +24,49 @@ typedef struct Pipeline {
 
 /* ---- what can be copied ahead ---- */
 
-static bool is_candidate(const Pipeline *p, const IrOp *stage, const bool *stored) {
+/* Why the tile is not; NULL: it is. */
+static const char *find_refusal(const Pipeline *p, const IrOp *stage, const bool *stored) {
     const IrValue *tile = stage->operands.items[0];
     const IrOp *load = tile->def;
     int axes[2];
-    if (!load || load->kind != OP_LOAD || load->parent != p->ahead.body || tile->type->rank != 2 || !ir_is_param(load->operands.items[0]))
-        return false;
+    if (!load || load->kind != OP_LOAD || tile->type->rank != 2 || !ir_is_param(load->operands.items[0]))
+        return "it is computed, and no slice of a tensor";
+    if (load->parent != p->ahead.body)
+        return "it is loaded in another block than it is multiplied in";
     int last = load->operands.items[0]->type->rank - 1;
     int64_t size = dtype_bits(tile->type->scalar) / 8, chunk = CHUNK_BYTES / size;
     slice_axes(load, axes);
     if (axes[1] != last || size > CHUNK_BYTES || tile_columns(tile->type) % chunk != 0 ||
         ir_known_multiple(load->operands.items[1 + last]) % chunk != 0)
-        return false;
-    if (stored[load->operands.items[0]->index] || ir_count_uses(p->ahead.body, tile) != 1)
-        return false;
+        return "its rows are not known to be of 16 bytes that are aligned along its tensor's last axis";
+    if (stored[load->operands.items[0]->index])
+        return "its loop stores to its tensor";
+    if (ir_count_uses(p->ahead.body, tile) != 1)
+        return "something else than products uses it, too";
     for (int i = 0; i <= last; i++)
         if (!ahead_follows(&p->ahead, load->operands.items[1 + i]))
-            return false;
-    return true;
+            return "it is loaded at offsets that do not follow from the loop's index";
+    return NULL;
 }
 
-static bool find_copies(Pipeline *p) {
+static void remark(const Pipeline *p, const LayoutLimits *limits, const IrOp *stage, const char *why) {
+    if (why && limits->target && diag_wants_remark(p->ahead.context->diag, REMARK_LAYOUT))
+        diag_remark_once(p->ahead.context->diag, REMARK_LAYOUT, stage->span, "on %s a factor of this dot, %lld x %lld, is not copied ahead: %s",
+            limits->target, (long long)tile_rows(stage->results.items[0]->type), (long long)tile_columns(stage->results.items[0]->type), why);
+}
+
+static bool find_copies(Pipeline *p, const LayoutLimits *limits) {
     const IrOp *step = p->ahead.loop->operands.items[2]->def;
     bool *stored = NEW_ARRAY(p->ahead.context->arena, bool, p->kernel->signature.params.count + 1);
     if (!step || step->kind != OP_CONST || (int64_t)step->bits <= 0)
         return false;
     ir_mark_stored(p->ahead.loop, stored);
-    for (IrOp *op = p->ahead.body->first; op; op = op->next)
-        if (op->kind == OP_STAGE && p->count < MOST_COPIES && is_candidate(p, op, stored))
+    for (IrOp *op = p->ahead.body->first; op; op = op->next) {
+        const char *why = op->kind == OP_STAGE ? find_refusal(p, op, stored) : NULL;
+        if (op->kind == OP_STAGE && !why && p->count < MOST_COPIES)
             p->copies[p->count++] = (Copy){.load = op->operands.items[0]->def, .stage = op};
+        remark(p, limits, op, why);
+    }
     return p->count > 0;
 }
 
@@ -177,8 +191,13 @@ static void turn_over(Pipeline *p) {
 
 static bool pipeline_loop(Context *context, IrKernel *kernel, IrOp *loop, const LayoutLimits *limits) {
     Pipeline pipeline = {.ahead = {context, loop, loop->regions.items[0], loop, NULL}, .kernel = kernel}, *p = &pipeline;
-    if (!find_copies(p) || !choose_slots(p, limits))
+    if (!find_copies(p, limits))
         return false;
+    if (!choose_slots(p, limits)) {
+        for (int i = 0; i < p->count; i++)
+            remark(p, limits, p->copies[i].stage, kernel->signature.pipeline ? "@pipeline says so" : "shared memory has no room for two turns of it");
+        return false;
+    }
     make_rings(p);
     begin_copies(p);
     turn_over(p);

@@ -473,41 +473,52 @@ typedef struct Contraction {
 } Contraction;
 
 static const Contraction contractions[] = {
-    {128, 64, 256, "", "", "", true, BY_COLUMNS, 256, NULL, 8, 1, 0},
-    {128, 64, 128, "", "", "", true, BY_COLUMNS, 256, NULL, 4, 1, 0},
-    {64, 32, 128, "", "", "", true, BY_COLUMNS, 128, NULL, 4, 1, 0},
-    {64, 128, 16, "", "", "", true, BY_COLUMNS, 128, NULL, 1, 1, 0},
+    {128, 64, 256, "", "", "", true, BY_COLUMNS, 256, NULL, 8, 1, 0}, {128, 64, 128, "", "", "", true, BY_COLUMNS, 256, NULL, 4, 1, 0},
+    {64, 32, 128, "", "", "", true, BY_COLUMNS, 128, NULL, 4, 1, 0}, {64, 128, 16, "", "", "", true, BY_COLUMNS, 128, NULL, 1, 1, 0},
     {256, 16, 128, "", "", "", true, BY_COLUMNS, 256, NULL, 4, 1, 0},
     {64, 16, 16, "", "", "", true, BY_COLUMNS, 128, NULL, 1, 1, 0}, /* a factor of less than the ring aligns slots to */
     {128, 64, 256, "launch 256, 0, 0\n", "", "", true, BY_COLUMNS, 256, NULL, 8, 1, 0},
     {128, 64, 256, "launch 128, 0, 0\n", "", "", false, BY_ROWS, 128, NULL, 0, 0, 0}, /* more registers than a thread has */
-    {32, 64, 128, "", "", "", false, STRAIGHT, 128, NULL, 0, 0, 0},                    /* less than 64 rows */
-    {256, 64, 256, "", "", "", false, STRAIGHT, 256, NULL, 0, 0, 0},                   /* more registers than a thread has */
-    {128, 8, 128, "", "", "", false, STRAIGHT, 256, NULL, 0, 0, 0},                    /* less than one step */
-    {128, 64, 128, "", "%10 = exp %9 : tile<f32>[128, 128]\nstore %c[%i :+ 128, %i :+ 128] = %10\n", "", true, STRAIGHT, 256, NULL,
-        0, 0, 0}, /* each turn's sum is seen */
-    {128, 64, 128, "", "store %d[%i :+ 128, %i :+ 64] = %7\n", "", false, BY_ROWS, 128, NULL, 0, 0, 0}, /* a factor, too */
+    {32, 64, 128, "", "", "", false, STRAIGHT, 128, NULL, 0, 0, 0},                   /* less than 64 rows */
+    {32, 64, 128, "", "%10 = dot %7, %8, %3 : tile<f32>[32, 128]\nstore %c[%i :+ 32, %5 :+ 128] = %10\n", "", false, STRAIGHT, 128, NULL, 0, 0,
+        0},                                                          /* and two products of it: factors are staged once */
+    {256, 64, 256, "", "", "", false, STRAIGHT, 256, NULL, 0, 0, 0}, /* more registers than a thread has */
+    {128, 8, 128, "", "", "", false, STRAIGHT, 256, NULL, 0, 0, 0},  /* less than one step */
+    {128, 64, 128, "", "%10 = exp %9 : tile<f32>[128, 128]\nstore %c[%i :+ 128, %i :+ 128] = %10\n", "", true, STRAIGHT, 256, NULL, 0, 0,
+        0},                                                                                                             /* each turn's sum is seen */
+    {128, 64, 128, "", "store %d[%i :+ 128, %i :+ 64] = %7\n", "", false, BY_ROWS, 128, NULL, 0, 0, 0},                 /* a factor, too */
     {128, 64, 128, "", "%10 = const 0.5 : f16\nstore once %a[%i, %i] = %10\n", "", false, BY_ROWS, 128, NULL, 0, 0, 0}, /* what is copied is stored */
 #define SUM "tile<f32>[128, 128]"
-    {128, 64, 128, "", "", "%10 = convert %4 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %10\n", true, BY_COLUMNS, 256,
-        NULL, 8, 2, 0}, /* two tensors */
+    {128, 64, 128, "", "", "%10 = convert %4 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %10\n", true, BY_COLUMNS, 256, NULL, 8, 2,
+        0},                                                                                              /* two tensors */
     {128, 64, 128, "", "", "store %c[%i :+ 128, %2 :+ 128] = %4\n", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* one tensor twice */
-    {128, 64, 128, "", "", "%10 = sum %4, 1 : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
-                           "store %d[%i :+ 128, %i :+ 128] = %12\n", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* rows are summed */
-    {128, 64, 128, "", "", "%10 = load %c[%i :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
-                           "store %d[%i :+ 128, %i :+ 128] = %12\n", true, BY_ROWS, 256, NULL, 0, 0, 0}, /* what is read is stored, a row at a time */
-    {128, 64, 128, "", "", "%10 = load %c[%2 :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
-                           "store %d[%i :+ 128, %i :+ 128] = %12\n", true, STRAIGHT, 256, NULL, 0, 0, 0}, /* another slice of what is stored */
-    {128, 64, 128, "", "", "%10 = load %c[%i :+ 128, %i :+ 1] : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = add %4, %11 : " SUM "\n"
-                           "%13 = convert %12 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %13\n", true, STRAIGHT, 256,
-        NULL, 0, 0, 0}, /* the same */
-    {128, 64, 128, "", "", "%10 = load %b[%i :+ 128, %i :+ 1] : tile<f16>[128, 1]\n%11 = broadcast %10 : tile<f16>[128, 128]\n"
-                           "%12 = convert %11 : " SUM "\n%13 = mul %4, %12 : " SUM "\n%14 = convert %13 : tile<f16>[128, 128]\n"
-                           "store %d[%i :+ 128, %i :+ 128] = %14\n", true, BY_COLUMNS, 256, NULL, 8, 2, 0},
+    {128, 64, 128, "", "",
+        "%10 = sum %4, 1 : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
+        "store %d[%i :+ 128, %i :+ 128] = %12\n",
+        true, STRAIGHT, 256, NULL, 0, 0, 0}, /* rows are summed */
+    {128, 64, 128, "", "",
+        "%10 = load %c[%i :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
+        "store %d[%i :+ 128, %i :+ 128] = %12\n",
+        true, BY_ROWS, 256, NULL, 0, 0, 0}, /* what is read is stored, a row at a time */
+    {128, 64, 128, "", "",
+        "%10 = load %c[%2 :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
+        "store %d[%i :+ 128, %i :+ 128] = %12\n",
+        true, STRAIGHT, 256, NULL, 0, 0, 0}, /* another slice of what is stored */
+    {128, 64, 128, "", "",
+        "%10 = load %c[%i :+ 128, %i :+ 1] : tile<f32>[128, 1]\n%11 = broadcast %10 : " SUM "\n%12 = add %4, %11 : " SUM "\n"
+        "%13 = convert %12 : tile<f16>[128, 128]\nstore %d[%i :+ 128, %i :+ 128] = %13\n",
+        true, STRAIGHT, 256, NULL, 0, 0, 0}, /* the same */
+    {128, 64, 128, "", "",
+        "%10 = load %b[%i :+ 128, %i :+ 1] : tile<f16>[128, 1]\n%11 = broadcast %10 : tile<f16>[128, 128]\n"
+        "%12 = convert %11 : " SUM "\n%13 = mul %4, %12 : " SUM "\n%14 = convert %13 : tile<f16>[128, 128]\n"
+        "store %d[%i :+ 128, %i :+ 128] = %14\n",
+        true, BY_COLUMNS, 256, NULL, 8, 2, 0},
 #define GRID "grid x ceildiv(N, 128)\ngrid y ceildiv(N, 128)\n" /* CTAs stay: parts are narrower, so that there are slots enough */
     {128, 64, 128, "", "", "", true, BY_COLUMNS, 256, GRID, 8, 1, 0},
-    {128, 64, 128, "", "", "%10 = load %c[%i :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
-                           "store %d[%i :+ 128, %i :+ 128] = %12\n", true, BY_COLUMNS, 256, GRID, 16, 2, 8}, /* what is read is stored */
+    {128, 64, 128, "", "",
+        "%10 = load %c[%i :+ 128, %i :+ 128] : " SUM "\n%11 = add %4, %10 : " SUM "\n%12 = convert %11 : tile<f16>[128, 128]\n"
+        "store %d[%i :+ 128, %i :+ 128] = %12\n",
+        true, BY_COLUMNS, 256, GRID, 16, 2, 8}, /* what is read is stored */
 /* A tile of bytes, added, and what comes of it stored */
 #define BYTES(columns)                                                                                                                               \
     "%10 = load %e[%i :+ 64, %i :+ " columns "] : tile<u8>[64, " columns "]\n%11 = convert %10 : tile<f32>[64, " columns "]\n"                       \
@@ -515,9 +526,11 @@ static const Contraction contractions[] = {
     "store %d[%i :+ 64, %i :+ " columns "] = %13\n"
     {64, 32, 64, "", "", BYTES("64"), true, BY_COLUMNS, 128, GRID, 4, 3, 2},
     {64, 32, 16, "", "", BYTES("16"), true, BY_ROWS, 128, GRID, 0, 0, 0}, /* rows of 16 bytes cannot be swizzled, */
-    {64, 32, 64, "", "", "%10 = load %f[%i :+ 64, %i :+ 64] : tile<f64>[64, 64]\n%11 = convert %10 : tile<f32>[64, 64]\n"
-                         "%12 = add %4, %11 : tile<f32>[64, 64]\n%13 = convert %12 : tile<u8>[64, 64]\n"
-                         "store %e[%i :+ 64, %i :+ 64] = %13\n", true, BY_ROWS, 128, GRID, 0, 0, 0}, /* nor of bytes beside 128 of f64 */
+    {64, 32, 64, "", "",
+        "%10 = load %f[%i :+ 64, %i :+ 64] : tile<f64>[64, 64]\n%11 = convert %10 : tile<f32>[64, 64]\n"
+        "%12 = add %4, %11 : tile<f32>[64, 64]\n%13 = convert %12 : tile<u8>[64, 64]\n"
+        "store %e[%i :+ 64, %i :+ 64] = %13\n",
+        true, BY_ROWS, 128, GRID, 0, 0, 0}, /* nor of bytes beside 128 of f64 */
 };
 
 static IrModule *read_contraction(Fixture *f, const Contraction *c) {
