@@ -1,20 +1,10 @@
-/* ZeroMQ sockets with every option set that the protocol counts on, and the addresses that users write. */
+/* ZeroMQ sockets with every option set that the protocol counts on. */
 #ifndef PHOBOS_SOCKET_H
 #define PHOBOS_SOCKET_H
 
+#include "runtime/net/endpoint.h"
 #include "runtime/net/wire.h"
 #include "runtime/runtime.h"
-
-#define DEFAULT_SCHED_PORT "5870"
-#define DEFAULT_SCHED_ENDPOINT "tcp://127.0.0.1:" DEFAULT_SCHED_PORT
-#define DEFAULT_POD_ENDPOINT "tcp://127.0.0.1:*"
-
-/* Whether `endpoint` is an address that ZeroMQ takes: tcp://host:port (a port or, to bind, *), ipc://path or inproc://name. To bind beyond this
- * machine needs `insecure`: nothing authenticates who connects. */
-bool endpoint_check_bind(const char *endpoint, bool insecure, Error *error);
-bool endpoint_is_open(const char *endpoint); /* reachable from beyond this machine */
-bool endpoint_leads_here(const char *endpoint); /* where another machine connects to it: not an address that means itself there */
-bool endpoint_check_connect(const char *endpoint, Error *error);
 
 void *socket_context_new(Error *error);
 /* False where so many files are open that another peer may find no room. */

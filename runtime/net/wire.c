@@ -366,9 +366,3 @@ WireError wire_decode(const uint8_t *frame, size_t length, WireMessage *message,
         *bulk_length = cursor.bulk_length;
     return WIRE_OK;
 }
-
-bool endpoints_share_host(const char *a, const char *b) {
-    const char *colon = strrchr(a, ':');
-    size_t length = colon ? (size_t)(colon + 1 - a) : strlen(a) + 1;
-    return strncmp(a, b, length) == 0;
-}

@@ -119,7 +119,4 @@ size_t wire_encode(const WireMessage *message, const void *bulk, size_t bulk_len
  * is left alone before the checksum of all the rest has been verified. */
 WireError wire_decode(const uint8_t *frame, size_t length, WireMessage *message, const uint8_t **bulk, size_t *bulk_length);
 
-/* Whether two addresses of a message, such as "tcp://host:port", differ in the port at most. */
-bool endpoints_share_host(const char *a, const char *b);
-
 #endif

@@ -1,4 +1,5 @@
 /* Which tensors' tiles pods fetch from one another, and how they reach each other. */
+#include "runtime/net/endpoint.h"
 #include "runtime/sched/core_state.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 #include "runtime/sched/survey.h"
 #include "runtime/clock.h"
 #include "runtime/net/curve.h"
+#include "runtime/net/endpoint.h"
 #include "runtime/sched/core.h"
 
 #include <stdlib.h>
