@@ -35,7 +35,7 @@ typedef struct LocalPod {
     atomic_llong audited; /* units of another pod that were computed again */
     atomic_bool over;  /* what follows is settled */
     PodStatus status;
-    bool differs; /* from what its neighbour computed */
+    bool differs; /* from what the pod computed whose units it did again */
     Error error;
     TraceLog trace;
 } LocalPod;
@@ -81,7 +81,7 @@ static bool keeps_journal(const Local *local) {
 }
 
 /* Whose units this pod computes again. */
-static int neighbour_of(const LocalPod *pod) {
+static int audited_of(const LocalPod *pod) {
     return (pod->number + 1) % pod->local->pod_count;
 }
 
@@ -90,7 +90,7 @@ static void compare_bits(LocalPod *pod, int64_t unit, uint64_t checksum) {
     atomic_fetch_add(&pod->audited, 1);
     if (checksum != local->checksums[unit] && !pod->differs)
         pod->differs = !error_set(&pod->error, "audit: super-tile %" PRId64 ": pod %d and pod %d computed different bits; one of them is wrong", unit,
-            neighbour_of(pod), pod->number);
+            audited_of(pod), pod->number);
 }
 
 /* A PodRangeDone. */
@@ -188,9 +188,9 @@ static void note_moved(LocalPod *local_pod) {
     atomic_store(&local_pod->moved, (long long)bytes);
 }
 
-/* This pod's units of a round, or again what is audited of its neighbour's. */
+/* This pod's units of a round, or again what is audited of another's. */
 static PodStatus run_units(LocalPod *local_pod, Pod *pod, const Placement *placement, bool again, int64_t done) {
-    int node = again ? neighbour_of(local_pod) : local_pod->number;
+    int node = again ? audited_of(local_pod) : local_pod->number;
     int64_t passed = 0, given = 0, units = placement_count(placement, node), before = pod_units_done(pod);
     bool stopping = false;
     give_units(local_pod, placement, node, again, pod, &passed, &given);
@@ -236,7 +236,7 @@ static PodStatus run_rounds(LocalPod *local_pod) {
         Pod *pod = local_pod->pods[course_step(course, round)];
         TileFiles files[PHB_MAX_PARAMS];
         round_files(course, round, local_pod->local->kept.tensors, files);
-        pod_renew(pod, files);
+        pod_reset(pod, files);
         PodStatus status = run_units(local_pod, pod, step->placement, false, done);
         if (status == POD_RUNNING && local_pod->local->audit.wanted)
             status = pass_gate(local_pod, 1) ? run_units(local_pod, pod, step->placement, true, done) : POD_STOPPED;

@@ -105,7 +105,7 @@ bool engine_idle(const Engine *engine) {
     return engine->live == 0 && engine->range_count == 0 && engine->in_flight == 0;
 }
 
-void engine_renew(Engine *engine) {
+void engine_reset(Engine *engine) {
     assert(engine_idle(engine));
     unroll_reset(engine->unroll);
     for (int64_t s = 0; s < engine->slot_count; s++)

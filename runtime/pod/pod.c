@@ -444,8 +444,8 @@ bool pod_idle(const Pod *pod) {
     return engine_idle(pod->engine);
 }
 
-void pod_renew(Pod *pod, const TileFiles *files) {
-    engine_renew(pod->engine);
+void pod_reset(Pod *pod, const TileFiles *files) {
+    engine_reset(pod->engine);
     memcpy(pod->files, files, (size_t)pod->problem->kernel->tensor_count * sizeof *files);
 }
 

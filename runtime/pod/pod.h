@@ -60,7 +60,7 @@ typedef struct Engine Engine;
 Engine *engine_new(const Plan *plan);
 void engine_free(Engine *engine);
 bool engine_idle(const Engine *engine);
-void engine_renew(Engine *engine); /* all that was given is done: what slots hold is worth nothing any more */
+void engine_reset(Engine *engine); /* all that was given is done: what slots hold is worth nothing any more */
 /* *actions is the engine's own and valid until the next step; returns how many there are. */
 int engine_step(Engine *engine, const EngineEvent *event, const EngineAction **actions);
 bool engine_has_room(const Engine *engine);
@@ -152,7 +152,7 @@ bool pod_end(Pod *pod, uint64_t until_ms);
 void pod_close(Pod *pod); /* waits for what is in flight */
 
 /* Another round: all units of the last one are stored. `files`, as the kernel's tensors, is copied; before the first call they are the job's own. */
-void pod_renew(Pod *pod, const TileFiles *files);
+void pod_reset(Pod *pod, const TileFiles *files);
 
 bool pod_idle(const Pod *pod); /* it has done all that it was given */
 

@@ -105,7 +105,7 @@ Pod *rounds_enter(Rounds *rounds, uint64_t round, Error *error) {
     TileFiles files[PHB_MAX_PARAMS];
     rounds->round = (int64_t)round;
     round_files(course, rounds->round, rounds->kept.tensors, files);
-    pod_renew(pod, files);
+    pod_reset(pod, files);
     return pod;
 }
 
@@ -122,6 +122,10 @@ bool rounds_view(const Rounds *rounds, const Kept *kept, uint32_t tensor, TileVi
 
 int rounds_shared(const Rounds *rounds) {
     return rounds->kept.memory != NULL ? rounds->kept.fd : -1;
+}
+
+int rounds_unshared(const Rounds *rounds) {
+    return rounds->kept.memory != NULL ? rounds->kept.unshared : 0;
 }
 
 bool rounds_map(const Rounds *rounds, int fd, Kept *kept) {

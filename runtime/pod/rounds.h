@@ -23,6 +23,7 @@ Pod *rounds_enter(Rounds *rounds, uint64_t round, Error *error);
 bool rounds_view(const Rounds *rounds, const Kept *kept, uint32_t tensor, TileView *view);
 /* A descriptor of all that lives here, for the pods of this host; -1: there is none. */
 int rounds_shared(const Rounds *rounds);
+int rounds_unshared(const Rounds *rounds); /* why there is none, though there should be, as an errno; 0: there should not */
 bool rounds_map(const Rounds *rounds, int fd, Kept *kept); /* of another pod; false: it is something else */
 /* What a LOAD of the round at hand needs of other pods: calls `fetch` for each piece, which goes to its place in the tile at `rows`. A PodGather. */
 typedef void RoundsFetch(void *context, const FetchRequest *request);

@@ -57,6 +57,7 @@ struct TilePlane {
     zmq_msg_t frame;
     uint64_t looked_ms; /* last, whether descriptors are left */
     bool crowded;       /* there were none */
+    bool said_unshared; /* why tiles of this host are not shared */
     bool failed;        /* of rounds, `failure` */
     Error failure;
 };
@@ -178,6 +179,17 @@ const Error *tile_plane_failure(const TilePlane *plane) {
     return plane->failed ? &plane->failure : NULL;
 }
 
+/* With the pods of this host. */
+static void share(TilePlane *plane) {
+    int cause = rounds_unshared(plane->rounds);
+    if (rounds_shared(plane->rounds) >= 0 && (plane->listener = neighbour_listen(&plane->name)) < 0)
+        cause = errno;
+    if (cause == 0 || plane->said_unshared)
+        return;
+    plane->said_unshared = true;
+    say(plane, LOG_WARNING, "warning: other pods of this host read what lives here by the network, not from its memory: %s", strerror(cause));
+}
+
 void tile_plane_join_rounds(TilePlane *plane, const Rounds *rounds, const uint8_t job_id[16], uint32_t plan_epoch, const Peers *peers) {
     tile_plane_leave(plane);
     plane->rounds = rounds;
@@ -185,8 +197,7 @@ void tile_plane_join_rounds(TilePlane *plane, const Rounds *rounds, const uint8_
     tile_plane_join(plane, NULL, job_id, peers, GATHERED_AT_ONCE);
     plane->name = (NeighbourName){.plan_epoch = plan_epoch, .node = peers->node};
     memcpy(plane->name.job_id, job_id, sizeof plane->name.job_id);
-    if (rounds_shared(rounds) >= 0)
-        plane->listener = neighbour_listen(&plane->name);
+    share(plane);
     for (uint32_t s = 0; s < peers->peers_count; s++)
         plane->sources[s].nearness = peers->peers[s].near ? NEAR_TO_ASK : NEAR_NOT;
 }

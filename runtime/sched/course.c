@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* memfd_create, seals */
 #include "runtime/sched/course.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -306,16 +307,17 @@ static void kept_new(Kept *kept, const Course *course) {
 /* MAP_FAILED: the system does not have that, and others fetch what they need. */
 static void *map_shared(Kept *kept) {
     int fd = memfd_create("phobos", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return MAP_FAILED;
-    void *memory = ftruncate(fd, kept->bytes) == 0 ? mmap(NULL, (size_t)kept->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    void *memory =
+        fd >= 0 && ftruncate(fd, kept->bytes) == 0 ? mmap(NULL, (size_t)kept->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (memory != MAP_FAILED && fcntl(fd, F_ADD_SEALS, KEPT_SEALS) == 0) {
         kept->fd = fd;
         return memory;
     }
+    kept->unshared = errno;
     if (memory != MAP_FAILED)
         munmap(memory, (size_t)kept->bytes);
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     return MAP_FAILED;
 }
 

@@ -59,6 +59,7 @@ typedef struct Kept {
     void *memory;
     int64_t bytes;
     int fd; /* a file without a name that the memory is, where it can be shared and the system has such files; else -1 */
+    int unshared; /* why it cannot be, though it should, as an errno; 0: it can */
 } Kept;
 
 bool kept_open(Kept *kept, const Course *course, bool shared, Error *error);

@@ -299,7 +299,7 @@ START_TEST(a_pod_that_closes_asks_no_more) {
     PodOptions options = {.threads = 1, .device = &cpu_device, .gather = never_comes, .context = &asked};
     Pod *pod = pod_open(plan, &options, &error);
     ck_assert_msg(pod != NULL, "%s", error.text);
-    pod_renew(pod, files);
+    pod_reset(pod, files);
     pod_give(pod, deal_units(problem, 0, 1));
     pod_close(pod);
     ck_assert_int_eq(asked, 0);
