@@ -10,7 +10,7 @@ typedef struct Touch {
     int param;       /* a tensor; -1: shared memory, */
     int64_t at, end; /* these bytes */
     bool writes, by_thread;
-    const IrOp *ring; /* whose slots these are, or NULL: within a ring, the turns of one loop have barriers of their own */
+    const IrOp *ring; /* whose slots these are, or NULL: within a ring, the turns of one loop have barriers of their own, and bulk copies mbarriers */
     const IrOp *loop; /* the outermost loop whose next turn this is looked at from; NULL: none */
 } Touch;
 
@@ -169,9 +169,8 @@ static bool conflicts(const Walk *w, const Touch *before, const Touch *touch) {
         return false;
     if (!(before->writes || touch->writes) || (before->by_thread && touch->by_thread) || before->param != touch->param)
         return false;
-    bool is_product = touch->op->kind == OP_WGMMA || touch->op->kind == OP_WGMMA_T, is_same_ring = before->ring && before->ring == touch->ring;
-    if (is_same_ring && (innermost_loop(before->op) == innermost_loop(touch->op) || (before->op->kind == OP_BULK_COPY && is_product)))
-        return false; /* such a product has waited for the mbarrier of what is copied */
+    if (before->ring && before->ring == touch->ring && (before->ring->kind == OP_BULK_RING || innermost_loop(before->op) == innermost_loop(touch->op)))
+        return false;
     if (touch->param < 0 && !(before->at < touch->end && touch->at < before->end))
         return false;
     return !same_threads(w, before, touch);
