@@ -61,8 +61,8 @@ static void list_readers(Readers *readers, const Problem *problem, const Placeme
 Readers *readers_new(const Problem *problem, const Placement *placement, int operand) {
     const Operand *tiles = &problem->operands[operand];
     int64_t rows = 1, chunks = tiles->loop >= 0 ? problem->chunks[tiles->loop] : 1;
-    if ((__int128)problem->units * chunks > MOST_USES)
-        return NULL;
+    if (placement->nodes <= 1 + FAN || (__int128)problem->units * chunks > MOST_USES)
+        return NULL; /* nobody would pass anything on, or it takes too long to find out who does */
     Readers *readers = new_zeroed(1, sizeof *readers);
     for (int a = 0; a < 3; a++) {
         readers->stride[a] = tiles->stride[a] != 0 ? rows : 0;

@@ -374,7 +374,7 @@ InstructionKind sources_find(Sources *sources, const Placement *placement, int64
 
 /* ---- relay.c: trees of nodes along which a tile travels ---- */
 
-Readers *readers_new(const Problem *problem, const Placement *placement, int operand); /* NULL: there are too many to be listed */
+Readers *readers_new(const Problem *problem, const Placement *placement, int operand); /* NULL: nobody would pass a tile on, or there are too many uses to be listed */
 void readers_free(Readers *readers);
 /* The node that `node` has the tile from, its home where it is in no tree; *passes: others have it from `node`, which is not its home. */
 int64_t readers_source(const Readers *readers, const int64_t at[COORDINATES], int64_t home, int64_t node, bool *passes);
