@@ -1,7 +1,8 @@
-"""Every kernel of this folder against NumPy: check.py PHOBOSC cpu[:ragged]|simt:TARGET [KERNEL...].
+"""Every kernel of this folder against NumPy: check.py PHOBOSC cpu[:ragged]|simt:TARGET [KERNEL...], or, on a machine with a GPU, check.py FOLDER gpu
+[KERNEL...] with an executable of each source in FOLDER.
 
 cpu: in super-tiles of the least size, on one pod and on two, and built with --no-cluster; all runs have the same bits; ragged: of one
-size each. simt: by each leaf for the target that is embedded, in the simulator."""
+size each. simt, gpu: by each leaf that is embedded, in the simulator or on cuda:0."""
 import json
 import subprocess
 import sys
@@ -72,13 +73,13 @@ def on_cpu(job, program, alone):
     return None
 
 
-def simulated(job, program):
-    leaves = [leaf["autotune"] for leaf in job.kernel["leaves"] if leaf["simulator"]]
+def by_leaves(job, program, device):
+    leaves = [leaf["autotune"] for leaf in job.kernel["leaves"] if leaf["simulator" if device == "simt" else "gpu"]]
     ran = 0
     for leaf in leaves:
         if any(job.sizes.get(dim, value) != value for dim, value in leaf.items()):
             continue  # a tensor's extent is another
-        found = job.run(program, "--device=simt", "--pods=1", autotune=leaf)
+        found = job.run(program, f"--device={device}", "--pods=1", autotune=leaf)
         if isinstance(found, str) and "@require" in found:
             continue
         fault = found if isinstance(found, str) else job.fault(found)
@@ -105,6 +106,8 @@ def main():
         if way.startswith("cpu"):
             programs = list(zip(compiled(phobosc, folder, "cluster", "--gpu=none", "--cpu=x86-64-v3"),
                                 compiled(phobosc, folder, "alone", "--gpu=none", "--cpu=x86-64-v3", "--no-cluster", "-O0")))
+        elif way == "gpu":
+            programs = [(Path(phobosc) / source.stem,) for source in SOURCES]
         else:
             programs = [(program,) for program in compiled(phobosc, folder, "simt", "--simt", f"--gpu={way.partition(':')[2]}", "--cpu=x86-64-v3")]
         for program in programs:
@@ -114,7 +117,8 @@ def main():
                     if wanted and kernel["name"] not in wanted:
                         continue
                     job = Job(folder, kernel, sizes)
-                    fault = on_cpu(job, *program) if way.startswith("cpu") else simulated(job, *program)
+                    device = "cuda:0" if way == "gpu" else "simt"
+                    fault = on_cpu(job, *program) if way.startswith("cpu") else by_leaves(job, *program, device)
                     count, failed = count + 1, failed + (fault is not None)
                     if fault:
                         print(f"{kernel['name']} {sizes}: {fault}", flush=True)

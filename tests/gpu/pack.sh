@@ -44,6 +44,13 @@ for seed in 1 2 3 4 5 6 7 8 9 10; do
     rm -rf "$work/differential"
 done
 
+# ---- products and kinds of attention that no pass was written for ----
+mkdir "$pack/foreign"
+for kernel in "$source"/tests/foreign/*.phb; do
+    "$phobosc" -w --cpu=x86-64-v3 --gpu=sm_80,sm_90a "$kernel" -o "$pack/foreign/$(basename "$kernel" .phb)"
+done
+cp "$source"/tests/foreign/*.py "$pack/foreign"
+
 # ---- a driver whose launches fail: linked against a name that run.py gives to the real one ----
 mkdir "$pack/faults"
 cc -shared -o "$work/libcuda_real.so" -Wl,-soname,libcuda_real.so -x c /dev/null

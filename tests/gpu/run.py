@@ -14,7 +14,7 @@ import time
 SECONDS = 240               # of one program
 WORKERS = os.cpu_count()    # programs at a time
 PACK = pathlib.Path(sys.argv[1])
-PARTS = ["samples", "generated", "pods", "faults", "sanitizer", "contractions", "table"]
+PARTS = ["samples", "foreign", "generated", "pods", "faults", "sanitizer", "contractions", "table"]
 
 
 class Wrong(Exception):
@@ -125,6 +125,25 @@ def samples():
     for folder in sorted((PACK / "samples").iterdir()):
         for job in sorted(folder.glob("*.json")):
             yield sample_case(folder.name, job)
+
+
+# ---- products and kinds of attention that no pass was written for ----
+
+def foreign_case(name):
+    def case():
+        done = execute(sys.executable, PACK / "foreign" / "check.py", PACK / "foreign", "gpu", name, expect=None)
+        if done.returncode:
+            raise Wrong((done.stdout + done.stderr).strip()[-600:])
+        return done.stdout.strip()
+
+    return name, case
+
+
+def foreign():
+    for program in ("products", "attention"):
+        info = json.loads(execute(PACK / "foreign" / program, "--info=json").stdout)
+        for kernel in info["kernels"]:
+            yield foreign_case(kernel["name"])
 
 
 # ---- random kernels ----

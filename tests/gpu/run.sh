@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh FOLDER [samples] [generated] [pods] [faults] [sanitizer] [contractions] [table]: on a machine with a GPU, everything that pack.sh put into
+# run.sh FOLDER [samples] [foreign] [generated] [pods] [faults] [sanitizer] [contractions] [table]: on a machine with a GPU, everything that pack.sh put into
 # FOLDER, or the named parts of it. Builds nothing. Ends with a table of what was run and how it went; exit code 1 where anything failed.
 set -eu
 [ $# -ge 1 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
