@@ -1,4 +1,5 @@
 #include "tests/unit/job_files.h"
+#include "runtime/sched/journal.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -80,4 +81,11 @@ bool job_file_remove(const char *folder, const char *name, TensorFile *file) {
     bool there = unlink(path) == 0;
     free(path);
     return there;
+}
+
+void job_journal_remove(Job *job) {
+    if (job->journal != NULL)
+        journal_remove(job->journal);
+    journal_free(job->journal);
+    job->journal = NULL;
 }

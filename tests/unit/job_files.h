@@ -16,5 +16,6 @@ void job_file_make(
 bool job_file_is(const char *folder, const char *name, const TensorFile *file, const uint64_t *elements);
 /* Closes and deletes it; false: it was not there. */
 bool job_file_remove(const char *folder, const char *name, TensorFile *file);
+void job_journal_remove(Job *job); /* as job_free does where all went well; where there is one */
 
 #endif

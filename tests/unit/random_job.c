@@ -1,5 +1,4 @@
 #include "tests/unit/random_job.h"
-#include "runtime/sched/journal.h"
 #include "tests/unit/job_files.h"
 
 #include <stdlib.h>
@@ -313,9 +312,7 @@ RandomJob *random_job_new(uint64_t seed, const RandomShape *shape, bool files) {
 
 bool random_job_free(RandomJob *job) {
     bool clean = true;
-    if (job->job.journal != NULL)
-        journal_remove(job->job.journal);
-    journal_free(job->job.journal);
+    job_journal_remove(&job->job);
     for (int t = 0; t < JOB_TENSORS; t++) {
         free(job->before[t]);
         free(job->after[t]);

@@ -564,6 +564,7 @@ RandomProgram *random_program_new(uint64_t seed, bool files) {
 }
 
 void random_program_rewind(RandomProgram *program) {
+    job_journal_remove(&program->job);
     for (int t = 0; t < program->kernel.tensor_count; t++)
         must(job_file_remove(program->folder, tensor_names[t], &program->job.tensors[t]));
     memset(program->job.tensors, 0, PROGRAM_TENSORS * sizeof(TensorFile));
@@ -579,6 +580,7 @@ const char *random_program_wrong(const RandomProgram *program) {
 
 bool random_program_free(RandomProgram *program) {
     bool clean = true;
+    job_journal_remove(&program->job);
     for (int t = 0; t < program->kernel.tensor_count; t++) {
         free(program->before[t]);
         free(program->after[t]);
